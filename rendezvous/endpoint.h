@@ -57,10 +57,9 @@ Result<Endpoint> parse_member_address(std::string_view text,
 std::string host_of_member(std::string_view place);
 int port_of_member(std::string_view place);
 
-// A member is identified by its name and a life, an id that changes when it restarts with an empty
-// memory. Such a member has lost what it had replicated, so the new id keeps other members from
-// assuming that it is in sync. A member that found all its state in its --state directory
-// keeps its id.
+// A member is identified by its name and a life, an id that changes when it restarts. A restarted
+// member has lost what it had replicated, so the new id keeps other members from assuming that it
+// is in sync.
 
 inline constexpr char life_mark = '#';
 

@@ -314,20 +314,10 @@ std::string role_line(const DaemonView& daemon) {
     if (is_alone) return fmt::format("{} is the leader{}, without a standby\n", own, length);
     return fmt::format("{} is the leader, in epoch {}{}\n", own, daemon.epoch, length);
   }
-  if (daemon.leader.empty() && daemon.leader_address.empty()) {
-    return own + " is a standby, no known leader\n";
-  }
-  // It was given an endpoint but has not found a leader there.
-  if (daemon.leader.empty() && daemon.epoch == 0) {
-    return fmt::format("{} is starting as a standby; connecting to the leader at {}\n", own,
-                       plain_line(daemon.leader_address));
-  }
-  const std::string leader = daemon.leader.empty()
-                                 ? "cpprund at " + plain_line(daemon.leader_address)
-                                 : called_at(daemon.leader, daemon.leader_address);
+  if (daemon.leader.empty()) return own + " is a standby, no known leader\n";
   return fmt::format("{} is a standby, {}; the jobs are on the leader {}, in epoch {}{}\n", own,
-                     daemon.is_in_sync ? "in sync" : "not yet in sync", leader, daemon.epoch,
-                     length);
+                     daemon.is_in_sync ? "in sync" : "not yet in sync",
+                     called_at(daemon.leader, daemon.leader_address), daemon.epoch, length);
 }
 
 std::string standby_line(const StandbyView& standby) {
@@ -341,6 +331,7 @@ std::string standby_line(const StandbyView& standby) {
 }
 
 std::string kept_line(const DaemonView& daemon) {
+  if (daemon.has_etcd) return "  state: on the leader and its standbys; job records also in etcd\n";
   if (!daemon.is_durable) return "  state: in memory only (no --state)\n";
   if (!*daemon.is_durable) {
     return "  state: cannot write to the state directory (--state); see the log of this cpprund\n";

@@ -172,7 +172,6 @@ void each_member(M& m, F&& f)
 {
   f("reason", m.reason);
   f.where_known("address", m.address), f.where_known("port", m.port);
-  f.where_known("epoch", m.epoch);
 }
 
 template <class M, class F>

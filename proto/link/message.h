@@ -369,13 +369,11 @@ struct Standby {
 
 // The standby's reply to a Join while the coordinator is not lost: the node has to use that one. A
 // vote in the Join is not counted, now or later. The link is closed after it. A standby cpprund
-// adds the leader's address, if it knows it. To another cpprund it does so, with the epoch, if it
-// has heard that leader or has transferred leadership to it.
+// adds the leader's address, if it knows it.
 struct NotLeading {
   std::string reason;
   std::string address = {};
   int port = 0;
-  std::uint64_t epoch = 0;
   friend bool operator==(const NotLeading&, const NotLeading&) = default;
 };
 
@@ -408,7 +406,7 @@ struct Follow {
   int features = 0;          // bits of standby_features
   std::uint64_t epoch = 0;   // the highest it has seen
   std::string address = {};  // its address for agents: "10.0.0.2:29400"
-  bool has_etcd = false;     // etcd decides who leads; without it leadership is only transferred
+  bool has_etcd = false;     // true; an earlier build can be a standby without etcd
   friend bool operator==(const Follow&, const Follow&) = default;
 };
 

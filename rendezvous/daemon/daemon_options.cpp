@@ -26,6 +26,17 @@ constexpr std::size_t count_max = 1'000'000'000;  // for numbers without a limit
 constexpr std::uint64_t keys_max = 1'000'000'000'000;
 constexpr std::size_t lease_seconds_max = 2'000'000;  // longest lease that a node can request
 
+constexpr std::string_view standby_of =
+    "cpprund: error: --standby-of was removed: two cpprunds without etcd could both become the "
+    "leader\n"
+    "  hint: for a planned restart, run a single cpprund with --state; for several cpprunds, start "
+    "all of them with the same --etcd and --cluster\n";
+constexpr std::string_view etcd_and_state =
+    "cpprund: error: --etcd and --state cannot be used together: the cpprunds of a cluster keep "
+    "their state in each other and in etcd, not on disk\n"
+    "  hint: omit --state (cpprund.service: set CPPRUND_STATE= in /etc/default/cpprund), or omit "
+    "--etcd to run a single cpprund\n";
+
 // Flags that take one of a fixed set of values.
 const std::map<std::string, std::set<std::string>, std::less<>> word_choices = {
     {"--log-level", {"error", "warning", "info", "debug"}},
@@ -94,8 +105,8 @@ void add_state(CLI::App& app, DaemonOptions& options) {
   auto* const directory =
       app.add_option(
              "--state", options.state_directory,
-             "State directory: jobs survive a restart of cpprund; created if missing (default: "
-             "none)")
+             "State directory of a single cpprund: jobs survive its restart; created if missing "
+             "(default: none)")
           ->take_last()  // The systemd unit sets one, and the site's flags may override it.
           ->type_name("DIR");
   app.add_flag("--state-sync", options.state_is_synced,
@@ -144,13 +155,6 @@ void add_set(CLI::App& app, DaemonOptions& options, std::size_t& etcd_lease_seco
     const auto parsed = parse_member_address(given);
     return parsed ? std::string() : parsed.error().reason;
   };
-  text("--standby-of", options.standby_of,
-       "Run as the standby of this cpprund: replicate its state, and become the leader when it "
-       "transfers leadership (cpprunctl handover, or SIGTERM). Only with --etcd is a lost leader "
-       "replaced",
-       "HOST[:PORT]")
-      ->check(CLI::Validator(place, "", "place"))
-      ->excludes(etcd);
   text("--cluster", options.cluster,
        "Name of the cluster; cpprunds of one cluster elect one leader", "NAME")
       ->capture_default_str();
@@ -250,6 +254,12 @@ void add_prints(CLI::App& app, std::string_view version) {
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const char* const* argv,
                                                                  std::string_view version,
                                                                  const Environment& environment) {
+  for (int at = 1; at < argc; ++at) {
+    const std::string_view word(argv[at]);
+    if (word == "--standby-of" || word.starts_with("--standby-of=")) {
+      return CommandLineEnd{usage_error, std::string(standby_of)};
+    }
+  }
   DaemonOptions options;
   CLI::App app{
       "cpprund: the rendezvous daemon of cpprun. It hosts jobs and the stores through which their "
@@ -291,6 +301,9 @@ std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(int argc, const
   }
   if (const auto placed = place_secret(environment, options); !placed) {
     return CommandLineEnd{usage_error, fmt::format("cpprund: error: {}\n", placed.error().reason)};
+  }
+  if (options.is_member() && !options.state_directory.empty()) {
+    return CommandLineEnd{usage_error, std::string(etcd_and_state)};
   }
   options.names_address = app.count("--host") + app.count("--port") > 0;
   options.dialect = dialect_of(dialect);

@@ -47,8 +47,7 @@ struct DaemonOptions {
   }
   std::string state_directory = {};  // where job state is kept; empty: nowhere
   bool state_is_synced = false;      // state is flushed to disk and survives a power failure
-  // Options for a cluster of cpprunds with one leader. etcd elects the leader, or an operator
-  // transfers leadership.
+  // Options for a cluster of cpprunds with one leader, which etcd elects.
   std::string etcd = {};  // endpoints as given; empty: no etcd
   std::string etcd_user = {};
   std::string etcd_password_file = {};
@@ -59,10 +58,9 @@ struct DaemonOptions {
   std::string cluster = "default";  // name of the cluster
   std::string name = {};            // of this member; empty: the machine's host name
   std::string advertised = {};      // address for members and agents; empty: the host name
-  std::string standby_of = {};      // address of the leader it replicates; empty: none
   std::size_t standbys_max = bounds::members_max - 1;  // limit for standbys if it is the leader
   bool leaves_nothing = false;  // delete its keys from etcd if it is the last member and has no job
-  bool follows() const { return !etcd.empty() || !standby_of.empty(); }
+  bool is_member() const { return !etcd.empty(); }
   bool has_sandbox = true;      // drop unneeded privileges before serving
   bool has_plain_store = true;  // serve a store to all clients on the rendezvous port
   c10d::Dialect dialect = c10d::Dialect::undecided;  // assumed for all clients if set

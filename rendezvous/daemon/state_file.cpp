@@ -156,4 +156,8 @@ tl::expected<LogFile, NoState> read_log_file(std::string_view file) {
   return log;
 }
 
+bool is_member_record(std::string_view bytes) {
+  return bytes.starts_with(R"({"cpprund":)");
+}
+
 }  // namespace cpprun

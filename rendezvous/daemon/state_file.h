@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The file formats in the --state directory: the record of a job, the log of a round's store, and
-// what a cpprund in a cluster records about itself.
+// The file formats in the --state directory: the record of a job, and the log of a round's store.
 
 #include <cstdint>
 #include <optional>
@@ -69,31 +68,8 @@ struct LogFile {
 // truncated. Damage before it is an error, with its offset and the number of bytes from there on.
 tl::expected<LogFile, NoState> read_log_file(std::string_view file);
 
-// What a cpprund in a cluster stores about itself, beside its jobs. state_file_json.cpp has its
-// form.
-struct SelfRecord {
-  std::string life;          // id of this life (endpoint.h)
-  std::string boot = {};     // boot id of the machine; empty: unknown
-  std::string set = {};      // name of the cluster (--cluster)
-  std::string cluster = {};  // id of the cluster in etcd; empty: no etcd
-  std::uint64_t epoch = 0;   // highest epoch it has seen
-  bool has_all = false;      // the directory holds everything that it has sent to clients
-  bool is_synced = false;    // and that state survives a power failure
-  friend bool operator==(const SelfRecord&, const SelfRecord&) = default;
-};
-
-std::string self_record_bytes(const SelfRecord& record);
-// Whether `bytes` are such a record at all. The error of read_self_record() completes the clause
-// "the record …".
-bool is_self_record(std::string_view bytes);
-Result<SelfRecord> read_self_record(std::string_view bytes);
-
-// Why a cpprund of cluster `set` must not use this state: a predicate that completes "DIRECTORY …"
-// and includes a hint. nullopt: it may. `set` is empty without etcd: then there is no election.
-std::optional<std::string> objection_to(const SelfRecord& found, std::string_view set);
-
-// The life to resume, given the record found and the machine's current boot id. nullopt: a new life
-// begins.
-std::optional<std::string> life_that_goes_on(const SelfRecord& found, std::string_view boot);
+// Whether `bytes` is the record in which a cpprund of an earlier build, with both --etcd and
+// --state, identified itself. The jobs in its directory belong to a cluster.
+bool is_member_record(std::string_view bytes);
 
 }  // namespace cpprun

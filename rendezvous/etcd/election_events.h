@@ -175,15 +175,10 @@ struct Inconsistent {
 struct Unbarred {
   friend bool operator==(const Unbarred&, const Unbarred&) = default;
 };
-// To be remembered: the id tells this etcd from another one.
-struct ClusterIs {
-  std::string id;
-  friend bool operator==(const ClusterIs&, const ClusterIs&) = default;
-};
 
 using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed,
                             Written, NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
-                            Unwritable, Writable, Inconsistent, Unbarred, ClusterIs>;
+                            Unwritable, Writable, Inconsistent, Unbarred>;
 using Actions = std::vector<Action>;
 
 }  // namespace cpprun::election

@@ -82,8 +82,7 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
     return view.cluster.empty()
                ? fmt::format(
                      "etcd has no data for \"{}\", but had cluster {} before: it was emptied, or "
-                     "it is another etcd; restart every cpprund of this cluster, with an empty "
-                     "directory for --state",
+                     "it is another etcd; restart every cpprund of this cluster",
                      keys.prefix(), memory.cluster)
                : fmt::format(
                      "cluster {} is under \"{}\" in etcd instead of {}: it is another etcd, or two "
@@ -95,8 +94,7 @@ std::optional<std::string> objection_to(const ElectionView& view, const Election
   if (newest < memory.epoch) {
     return fmt::format(
         "etcd has epoch {} for \"{}\", but had epoch {} before: etcd was restored from an old "
-        "snapshot, or keys were removed; restart every cpprund of this cluster, with an empty "
-        "directory for --state",
+        "snapshot, or keys were removed; restart every cpprund of this cluster",
         newest, keys.prefix(), memory.epoch);
   }
   return std::nullopt;

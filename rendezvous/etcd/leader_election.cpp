@@ -467,11 +467,11 @@ void LeaderElection::see(TimePoint now, ElectionView view, Actions& actions) {
   // The last leader's leadership ends no later than a lease from here on.
   if (view_->leader) vacant_since_.reset();
   if (!view_->leader && (is_other || !vacant_since_)) vacant_since_ = now;
-  if (options_.leaves_nothing && begins_anew(*view_, options_.memory)) {
-    options_.memory.cluster.clear();
+  if (options_.leaves_nothing && begins_anew(*view_, memory_)) {
+    memory_.cluster.clear();
     bar(std::nullopt, actions);
   } else {
-    bar(objection_to(*view_, options_.memory, options_.keys), actions);
+    bar(objection_to(*view_, memory_, options_.keys), actions);
   }
   run_at_.reset();
   if (barred_) return;
@@ -479,15 +479,8 @@ void LeaderElection::see(TimePoint now, ElectionView view, Actions& actions) {
     run_at_ =
         std::max(*vacant_since_ + wait_to_run(*view_, options_.name, options_.ttl), not_before_);
   }
-  tell_cluster(view_->cluster, actions);
+  if (!view_->cluster.empty()) memory_.cluster = view_->cluster;
   tell_who_leads(actions);
-}
-
-void LeaderElection::tell_cluster(const std::string& cluster, Actions& actions) {
-  if (cluster.empty() || cluster == told_cluster_) return;
-  told_cluster_ = cluster;
-  options_.memory.cluster = cluster;
-  actions.emplace_back(election::ClusterIs{cluster});
 }
 
 void LeaderElection::tell_who_leads(Actions& actions) {
@@ -499,8 +492,8 @@ void LeaderElection::tell_who_leads(Actions& actions) {
     return;
   }
   const auto& leader = *view_->leader;
-  const bool is_new = leader.epoch > options_.memory.epoch;
-  options_.memory.epoch = std::max(options_.memory.epoch, leader.epoch);
+  const bool is_new = leader.epoch > memory_.epoch;
+  memory_.epoch = std::max(memory_.epoch, leader.epoch);
   election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
                         view_->synced ? view_->synced->names : std::vector<std::string>()};
   told_nobody_ = false;
@@ -599,15 +592,14 @@ bool LeaderElection::is_fresh(TimePoint now) const {
 }
 
 void LeaderElection::win(TimePoint now, etcd::Revision epoch, Actions& actions) {
-  if (epoch <= options_.memory.epoch) {
+  if (epoch <= memory_.epoch) {
     bar(fmt::format("etcd returned epoch {} for \"{}\", but epoch {} before: etcd was restored "
-                    "from an old snapshot; restart every cpprund of this cluster, with an empty "
-                    "directory for --state",
-                    epoch, options_.keys.prefix(), options_.memory.epoch),
+                    "from an old snapshot; restart every cpprund of this cluster",
+                    epoch, options_.keys.prefix(), memory_.epoch),
         actions);
   }
   if (!may_run() || now >= leader_lease_->until()) return let_go(now);
-  options_.memory.epoch = epoch;
+  memory_.epoch = epoch;
   phase_.become(Phase::loading);
   fence_ = FencingToken(epoch);
   must_look_ = false;
@@ -623,7 +615,7 @@ void LeaderElection::see_own(TimePoint now, const Asked& asked, const ElectionVi
                              Actions& actions) {
   // The read was sent before it won.
   if (!lanes_.is_of_this_life(asked)) return;
-  if (const auto objection = objection_to(view, {options_.memory.cluster, 0}, options_.keys)) {
+  if (const auto objection = objection_to(view, {memory_.cluster, 0}, options_.keys)) {
     depose(now, *objection, /*is_orderly=*/false, actions);
     return bar(objection, actions);
   }
@@ -643,7 +635,7 @@ void LeaderElection::see_own(TimePoint now, const Asked& asked, const ElectionVi
   if (leader_lease_->seen(view.header.term) && is_leading()) {
     actions.emplace_back(election::Renewed{leader_lease_->until()});
   }
-  tell_cluster(view.cluster, actions);
+  if (!view.cluster.empty()) memory_.cluster = view.cluster;
 }
 
 void LeaderElection::hear_keep_alive(TimePoint now, const Asked& asked,
@@ -948,7 +940,7 @@ std::optional<std::string> LeaderElection::check() const {
   if (has_lease != leader_lease_.has_value())
     return "it is a candidate or the leader without a lease, or has a lease and is neither";
   if (fenced_ && !has_won()) return "it writes without being the leader";
-  if (has_won() && fence_.epoch() != options_.memory.epoch) return "its epoch is not the highest";
+  if (has_won() && fence_.epoch() != memory_.epoch) return "its epoch is not the highest";
   if (!has_won() && queue_.has_more()) return "it has queued writes without being the leader";
   if (phase_ == Phase::granting && !lanes_.is_asked(Lane::lease, Step::grant)) {
     return "it waits for a lease that it has not requested";

@@ -44,8 +44,7 @@ struct ElectionOptions {
   ElectionKeys keys;
   std::vector<EtcdEndpoint> endpoints;
   Duration ttl = bounds::election_ttl;  // of the lease; etcd may grant a longer one
-  ElectionMemory memory = {};
-  std::uint64_t seed = 0;  // random; ids of leases and clusters are derived from it
+  std::uint64_t seed = 0;               // random; ids of leases and clusters are derived from it
   // A leader that withdraws and keeps no records deletes its keys. Candidates that remember them
   // treat the missing keys as a fresh start.
   bool leaves_nothing = false;
@@ -131,7 +130,6 @@ class LeaderElection {
   void bar(const std::optional<std::string>& reason, Actions& actions);
   bool may_run() const { return is_wanted_ && !barred_; }
   void tell_who_leads(Actions& actions);
-  void tell_cluster(const std::string& cluster, Actions& actions);
   etcd::Request request_to_stand();
 
   // --- after winning ---
@@ -203,7 +201,7 @@ class LeaderElection {
   std::optional<std::string> barred_;              // why it neither leads nor follows
   std::optional<election::LeaderIs> told_leader_;  // the last one reported to the owner
   bool told_nobody_ = false;                       // reported that there is no leader
-  std::string told_cluster_;
+  ElectionMemory memory_;
   std::string new_cluster_;  // the id that it creates if there is no cluster yet
 
   // With a lease, and after winning.

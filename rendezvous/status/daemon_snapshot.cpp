@@ -72,11 +72,6 @@ void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warn
   const StandbySnapshot* const successor = successor_of(daemon);
   if (successor == nullptr) {
     warnings.push_back(without_successor(daemon));
-  } else if (!daemon.has_etcd) {
-    warnings.push_back(
-        fmt::format("\"{}\" is a standby, but becomes the leader only by a handover: if this "
-                    "machine is lost, {}; start both with --etcd",
-                    successor->name, fate(daemon)));
   } else if (host_in(successor->place) == host_in(daemon.place)) {
     warnings.push_back(fmt::format(
         "every cpprund that can become the leader is on this machine ({}): if this machine is "
@@ -88,21 +83,11 @@ void warn_of_leader(const DaemonSnapshot& daemon, std::vector<std::string>& warn
 void warn_of_standby(const DaemonSnapshot& daemon, std::vector<std::string>& warnings) {
   if (daemon.leader.empty()) {
     warnings.emplace_back("this cpprund knows no leader; check the other cpprunds and etcd");
-  } else if (daemon.is_left_behind) {
-    warnings.push_back(
-        fmt::format("this cpprund has transferred leadership; it was started without --standby-of, "
-                    "so it cannot become a standby; restart it with --standby-of={}",
-                    daemon.leader_address));
   } else if (!daemon.is_in_sync) {
     warnings.push_back(
         fmt::format("this cpprund is not in sync yet: if it became the leader now, the jobs would "
                     "lose their stores; if this lasts, check its log and the network to {}",
                     daemon.leader_address));
-  } else if (!daemon.has_etcd) {
-    warnings.push_back(fmt::format(
-        "this cpprund becomes the leader only by a handover (cpprunctl handover --address {}), not "
-        "if the machine of the leader is lost; start both with --etcd",
-        daemon.leader_address));
   }
 }
 
@@ -137,7 +122,7 @@ std::vector<std::string> warnings_of(const DaemonSnapshot& daemon) {
 
 std::string cover_text(const DaemonSnapshot& daemon) {
   const StandbySnapshot* const successor = successor_of(daemon);
-  const bool is_covered = successor != nullptr && daemon.has_etcd && daemon.trouble.empty() &&
+  const bool is_covered = successor != nullptr && daemon.trouble.empty() &&
                           host_in(successor->place) != host_in(daemon.place);
   if (is_covered) {
     return fmt::format("if the machine of the cpprund is lost, \"{}\" resumes the job",

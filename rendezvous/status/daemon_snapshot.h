@@ -41,14 +41,13 @@ struct DaemonSnapshot {
   std::string name;
   std::string place;
   std::string version;
-  bool has_etcd = false;  // etcd decides who leads; without it leadership is only transferred
+  bool has_etcd = false;  // it is a member of a cluster; otherwise it is the only cpprund
   bool leads = false;
-  std::uint64_t epoch = 0;             // of the current leader, this cpprund or another
-  std::optional<WallTime> since = {};  // when this cpprund learned of that leader
-  std::string leader;                  // its name; empty: no known leader
-  std::string leader_address;          // the leader's address
-  bool is_in_sync = false;             // it is a standby and has replicated everything
-  bool is_left_behind = false;         // it transferred leadership and cannot become a standby
+  std::uint64_t epoch = 0;                     // of the current leader, this cpprund or another
+  std::optional<WallTime> since = {};          // when this cpprund learned of that leader
+  std::string leader;                          // its name; empty: no known leader
+  std::string leader_address;                  // the leader's address
+  bool is_in_sync = false;                     // it is a standby and has replicated everything
   std::vector<StandbySnapshot> standbys = {};  // connected to this leader
   std::optional<bool> durable = {};            // a successor would know its jobs; see JobDetails
   bool is_synced = false;    // and state is on disk before any reply is sent (--state-sync)

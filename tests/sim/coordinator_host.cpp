@@ -92,7 +92,7 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   coordinator_.begin(Coordinator{std::move(how)});
   // A log is of no use without a record.
   if (before.empty()) logs_.clear();
-  const bool keeps = scenario.daemon && (!is_of_set() || has_directory_);
+  const bool keeps = scenario.daemon && !is_of_set();
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 keeps ? &logs_ : nullptr);
   nodes_seen_.clear(), nodes_.clear(), unidentified_connections_.clear();
@@ -144,7 +144,7 @@ void CoordinatorHost::end() {
   speaks_until_.reset();
   has_kept_quiet_ = false;
   missed_something_.clear();
-  left_.clear(), job_ports_.clear(), recovered_.clear();
+  job_ports_.clear(), recovered_.clear();
   stores_.end();
   coordinator_.end();
   ++incarnation_;

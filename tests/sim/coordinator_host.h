@@ -44,7 +44,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
                   Hooks hooks);
 
-  // A new coordinator, which knows nothing yet.
+  // A new coordinator, which knows nothing yet. One of several follows, until it is told otherwise.
   void begin() { begin({}); }
   // The one before has ended, and this one has what it left.
   void begin_with_records() { begin(std::exchange(records_, {})); }
@@ -58,13 +58,6 @@ class CoordinatorHost : public ReplicatedCoordinator {
   // Its clock shows a later time than it did.
   void wake();
   void serve(Network& network) { network_ = &network; }
-  // One of several: it follows, until it is told otherwise. What the one before has left in its
-  // directory is there, or no directory is.
-  void begin_following(bool has_directory, bool is_left);
-  // That goes on; whether there was something.
-  bool recover_left();
-  // Nothing of what the directory has is of any use: another one has led since.
-  void forget_all();
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
   // --- whether it leads (ReplicatedCoordinator) ---
@@ -77,7 +70,6 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void leader_until(std::optional<TimePoint> until) override;
   std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
   std::size_t link_count() const override;
-  std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
   void wait_for(CommitSource keeping, std::uint64_t number) override {
     held_.wait_for(keeping, number);
   }
@@ -145,6 +137,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void forget_for_good();
   LinkId links_before(const JobRecord& record);
   bool is_of_set() const { return universe_.scenario.set.has_value(); }
+  std::optional<std::uint64_t> epoch() const { return coordinator_.machine().epoch(); }
   bool may_speak();
   bool is_heard() const { return !speaks_until_ || now() < *speaks_until_; }
   // Nobody leads in a later epoch.
@@ -208,10 +201,8 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> orders_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
-  std::set<LinkId> missed_something_;  // links that end for that
-  std::set<int> forgotten_;            // jobs, and others may not know it
-  bool has_directory_ = false;
-  Records left_;                          // in the directory, as long as nobody has gone on with it
+  std::set<LinkId> missed_something_;     // links that end for that
+  std::set<int> forgotten_;               // jobs, and others may not know it
   std::map<std::string, int> job_ports_;  // of jobs that it has
   std::set<std::string> recovered_;       // whose store is not open yet
 };

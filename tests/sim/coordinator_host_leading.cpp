@@ -13,25 +13,6 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-void CoordinatorHost::begin_following(bool has_directory, bool is_left) {
-  const Records before = is_left && has_directory ? std::exchange(records_, {}) : Records{};
-  has_directory_ = has_directory;
-  begin(before);
-  left_ = before;
-}
-
-bool CoordinatorHost::recover_left() {
-  const Records left = std::exchange(left_, {});
-  recover(left);
-  return !left.empty();
-}
-
-void CoordinatorHost::forget_all() {
-  left_.clear();
-  records_.clear();
-  logs_.clear();
-}
-
 // --- what it says --------------------------------------------------------------------------------
 
 bool CoordinatorHost::is_in_force() const {
@@ -125,7 +106,7 @@ void CoordinatorHost::keep(const std::string& job) {
   const std::string bytes = record_bytes(coordinator_.machine(), job, moment());
   if (bytes.empty()) {
     records_.erase(job);
-  } else if (!is_of_set() || has_directory_) {
+  } else if (!is_of_set()) {
     records_[job] = bytes;
   }
   if (!hooks_.keep_record) return;

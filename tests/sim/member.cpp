@@ -72,13 +72,13 @@ bool Member::leads() const {
 
 // --- its process ---------------------------------------------------------------------------------
 
-void Member::begin(bool is_left) {
+void Member::begin() {
   program_.begin();
   ++lives_;
-  if (!is_left || !has_directory()) kept_.reset();
-  self_ = new_self();
-  universe_.trace.line(universe_.time.now(), "cpprund {} begins, life {}", number_, self_.life);
-  host_.begin_following(has_directory(), is_left);
+  // As run_store_daemon() does it.
+  life_ = fmt::format("{:016x}", Random{universe_.scenario.seed, 75, number_, lives_}.next());
+  universe_.trace.line(universe_.time.now(), "cpprund {} begins, life {}", number_, life_);
+  host_.begin();
   etcd_->judge().is_called(number_, options().name);
   set_ = std::make_unique<ReplicaController>(ports(), host_, options(), callbacks());
   const auto started = set_->start();
@@ -93,19 +93,7 @@ void Member::end() {
 }
 
 void Member::reboot() {
-  ++boots_;
   clock_.offset = -universe_.time.now().time_since_epoch();
-}
-
-// As run_store_daemon() does it.
-SelfRecord Member::new_self() {
-  Random random{universe_.scenario.seed, 75, number_, lives_};
-  SelfRecord self{.life = fmt::format("{:016x}", random.next()), .set = "sim"};
-  if (!kept_) return self;
-  self.cluster = kept_->cluster;
-  self.epoch = kept_->epoch;
-  if (auto life = life_that_goes_on(*kept_, std::to_string(boots_))) self.life = *std::move(life);
-  return self;
 }
 
 // --- what its ReplicaController has to do with the world
@@ -151,13 +139,12 @@ ReplicaControllerOptions Member::options() {
   EtcdAccess access;
   access.endpoints.assign(static_cast<std::size_t>(universe_.scenario.set->etcd_members),
                           EtcdEndpoint{false, "etcd", 2379});
-  return {.name = member_name(fmt::format("d{}", number_), self_.life),
+  return {.name = member_name(fmt::format("d{}", number_), life_),
           .cluster = "sim",
           .place = fmt::format("{}:{}", host_of_daemon(number_), daemon_port),
           .version = "0",
           .etcd = std::move(access),
-          .etcd_lease = bounds::etcd_lease_min,
-          .memory = {self_.cluster, static_cast<etcd::Revision>(self_.epoch)}};
+          .etcd_lease = bounds::etcd_lease_min};
 }
 
 ReplicaController::Callbacks Member::callbacks() {
@@ -166,17 +153,6 @@ ReplicaController::Callbacks Member::callbacks() {
                 universe_.trace.line(universe_.time.now(), "cpprund {}: {}", number_, sentence);
               },
           .sees_all = [](const std::string&) { return true; },
-          .recover_own = [this] { return host_.recover_left(); },
-          .forget_own = [this] { host_.forget_all(); },
-          .keep_self =
-              [this](const ElectionMemory& memory, bool has_all) {
-                if (!has_directory()) return;
-                kept_ = self_;
-                kept_->cluster = memory.cluster;
-                kept_->epoch = static_cast<std::uint64_t>(memory.epoch);
-                kept_->boot = std::to_string(boots_);
-                kept_->has_all = has_all;
-              },
           .leader_changed = [](const LeaderChange&) {}};
 }
 

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "rendezvous/daemon/io/replica_controller.h"
-#include "rendezvous/daemon/state_file.h"
 #include "tests/sim/coordinator_host.h"
 #include "tests/sim/daemon_links.h"
 #include "tests/sim/etcd_host.h"
@@ -36,8 +35,8 @@ class Member {
   // It leads, as far as it knows, and nobody leads in a later epoch.
   bool leads() const;
 
-  // A new process, with what is in its directory, or with one that is empty.
-  void begin(bool is_left);
+  // A new process, which knows nothing.
+  void begin();
   void end();
   // Its machine is switched off, and its clocks begin anew.
   void reboot();
@@ -48,8 +47,6 @@ class Member {
   EventLoop loop();
   ReplicaControllerOptions options();
   ReplicaController::Callbacks callbacks();
-  SelfRecord new_self();
-  bool has_directory() const { return (universe_.scenario.set->directories >> number_ & 1U) != 0; }
 
   Universe& universe_;
   const int number_;
@@ -59,9 +56,7 @@ class Member {
   DaemonLinks* links_ = nullptr;
   EtcdHost* etcd_ = nullptr;
   int lives_ = 0;
-  int boots_ = 1;
-  SelfRecord self_;                 // of this life
-  std::optional<SelfRecord> kept_;  // in its directory
+  std::string life_;  // the id of this life
   std::unique_ptr<ReplicaController> set_;
 };
 

@@ -35,7 +35,7 @@ void Members::begin() {
   for (auto& each : members_) {
     Random random{universe_.scenario.seed, 34, each->number()};
     universe_.time.later(random.up_to(50ms), [&member = *each] {
-      if (!member.program().alive()) member.begin(true);
+      if (!member.program().alive()) member.begin();
     });
   }
 }
@@ -103,13 +103,13 @@ void Members::commit(const Fault& fault) {
     case FaultKind::coordinator_killed:
     case FaultKind::coordinator_host_dies:
       end(member, fault.kind == FaultKind::coordinator_host_dies);
-      // Somebody begins it anew, on an empty disk.
-      if (fault.value % 2 != 0) begin_in(fault.lasts, member, false);
+      // Somebody begins it anew.
+      if (fault.value % 2 != 0) begin_in(fault.lasts, member);
       return;
     case FaultKind::coordinator_restarted:
       end(member, fault.value % 3 == 0);
       if (fault.value % 3 == 0) member.reboot();
-      return begin_in(fault.lasts, member, true);
+      return begin_in(fault.lasts, member);
     case FaultKind::coordinator_stopped:
       member.program().stop();
       universe_.time.later(fault.lasts,
@@ -137,11 +137,11 @@ void Members::end(Member& member, bool machine_too) {
   links_.ended(member.number());
 }
 
-void Members::begin_in(Duration while_away, Member& member, bool is_left) {
-  universe_.time.later(while_away, [this, &member, is_left] {
+void Members::begin_in(Duration while_away, Member& member) {
+  universe_.time.later(while_away, [this, &member] {
     if (member.program().alive()) return;
     network_.daemon_path(member.number()).host_up = true;
-    member.begin(is_left);
+    member.begin();
   });
 }
 
@@ -179,7 +179,7 @@ void Members::hand_over(const Fault& fault) {
     }
     member.set()->leave([this, &member, &fault] {
       end(member, false);
-      begin_in(fault.lasts, member, true);
+      begin_in(fault.lasts, member);
     });
   });
 }

@@ -32,7 +32,7 @@ class Members {
   Member& victim_of(const Fault& fault);
   bool is_turn(const Member& victim) const;
   void end(Member& member, bool machine_too);
-  void begin_in(Duration while_away, Member& member, bool is_left);
+  void begin_in(Duration while_away, Member& member);
   void cut(const Fault& fault, const Member& member);
   void hand_over(const Fault& fault);
 

@@ -207,10 +207,8 @@ void draw_set(std::uint64_t seed, Scenario& scenario) {
   Random random{~seed, 67};
   scenario.daemon = true;
   scenario.standby = false;
-  SetPlan plan{.daemons = random.between(2, daemons_max),
-               .etcd_members = random.chance(0.2) ? 1 : 3};
-  if (random.chance(0.5)) plan.directories = static_cast<unsigned>(random.between(0, 7));
-  scenario.set = plan;
+  scenario.set = {.daemons = random.between(2, daemons_max),
+                  .etcd_members = random.chance(0.2) ? 1 : 3};
 }
 
 // Over a long way a small room would be slower than any link is; and what a node hears has gone
@@ -320,9 +318,8 @@ std::string to_text(const Scenario& scenario) {
   }
   if (scenario.standby) text += "\n  another node stands by";
   if (scenario.set) {
-    text += fmt::format("\n  {} cpprunds, folders {:b}, room for {} between them; {} of etcd",
-                        scenario.set->daemons, scenario.set->directories, scenario.set->link_room,
-                        scenario.set->etcd_members);
+    text += fmt::format("\n  {} cpprunds, room for {} between them; {} of etcd",
+                        scenario.set->daemons, scenario.set->link_room, scenario.set->etcd_members);
   }
   if (scenario.secure_wire) text += "\n  links are TLS";
   if (scenario.stores) {

@@ -42,7 +42,6 @@ inline constexpr int daemons_max = 3;
 struct SetPlan {
   int daemons = 2;
   int etcd_members = 3;
-  unsigned directories = 0;           // which of them keep one, a bit for each
   std::size_t link_room = 64 * 1024;  // bytes that a link between them takes before it is full
 };
 

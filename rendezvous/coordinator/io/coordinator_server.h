@@ -139,7 +139,6 @@ class CoordinatorServer : public ReplicatedCoordinator {
   void leader_until(std::optional<TimePoint> until) override;
   std::optional<TimePoint> speaks_until() const override { return speaks_until_; }
   std::size_t link_count() const override { return channels_.size(); }
-  std::optional<std::uint64_t> epoch() const override { return coordinator_.machine().epoch(); }
   std::map<std::string, std::string> records() const override;
   void recover_hosts(std::vector<Exclusions::Entry> hosts) override;
   void recover_with_replica(JobRecord record) override;

@@ -34,7 +34,6 @@ class ReplicatedCoordinator {
   virtual void leader_until(std::optional<TimePoint> until) = 0;
   virtual std::optional<TimePoint> speaks_until() const = 0;
   virtual std::size_t link_count() const = 0;
-  virtual std::optional<std::uint64_t> epoch() const = 0;
 
   // wait_for() delays later messages to nodes and workers until kept() reports that number.
   virtual void wait_for(CommitSource source, std::uint64_t number) = 0;

@@ -20,7 +20,6 @@ ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& serv
     : ports_(std::move(ports)),
       server_(server),
       options_(std::move(options)),
-      memory_(options_.memory),
       callbacks_(std::move(callbacks)),
       standbys_(ports_.loop, {.standbys_max = options_.standbys_max,
                               .say = callbacks_.say,
@@ -49,9 +48,8 @@ ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& serv
            .end_replica = [this](const auto& job) { server_.end_replica(job); },
            .end_replicas = [this] { server_.end_replicas({}); },
            .heard = [this](const auto& leads, const auto& there) { heard_leader(leads, there); },
-           .is_said_to_lead = [this](std::uint64_t epoch) { lead_again(epoch); },
            .caught_up = [this] { caught_up(); },
-           .take_over = [this](std::uint64_t epoch) { take_over(epoch); },
+           .take_over = [this] { take_over(); },
            .lost = [this](const std::string& reason,
                           Duration silence) { lost_leader(reason, silence); }}),
       alarm_(ports_.loop.make_alarm()),
@@ -61,42 +59,19 @@ ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& serv
 ReplicaController::~ReplicaController() = default;
 
 Result<void> ReplicaController::start() {
-  if (options_.etcd) return start_election();
-  if (!options_.standby_of.empty()) {
-    follow_leader("", options_.standby_of, 0);
-    return {};
-  }
-  // Leader without standbys, until one connects.
-  leads_ = true;
-  leader_ = options_.name;
-  leader_address_ = options_.place;
-  epoch_ = own_epoch();
-  note_leader(false);
-  standbys_.begin(own_leads());
-  return {};
-}
-
-// Without etcd, epochs only have to grow from one leader to the next.
-std::uint64_t ReplicaController::own_epoch() const {
-  return static_cast<std::uint64_t>(ports_.wall_now().time_since_epoch() /
-                                    std::chrono::milliseconds(1));
-}
-
-Result<void> ReplicaController::start_election() {
   auto keys = ElectionKeys::make(options_.cluster);
   if (!keys) return failure("--cluster: " + keys.error().reason);
   ElectionOptions options{.name = options_.name,
                           .card = options_.place,
                           .keys = *std::move(keys),
-                          .endpoints = options_.etcd->endpoints,
+                          .endpoints = options_.etcd.endpoints,
                           .ttl = options_.etcd_lease,
-                          .memory = memory_,
                           .leaves_nothing = options_.leaves_nothing};
   if (const auto why = impossible(options)) {
     const bool is_of_name = options.name.size() > bounds::election_name_bytes_max;
     return failure(fmt::format("{}: {}", is_of_name ? "--name" : "--etcd", *why));
   }
-  auto election = ports_.election(std::move(options), *options_.etcd,
+  auto election = ports_.election(std::move(options), options_.etcd,
                                   [this](const election::Action& action) { hear(action); });
   if (!election) return failure("--etcd: " + election.error().reason);
   election_ = *std::move(election);
@@ -116,7 +91,7 @@ link::Follow ReplicaController::own_follow() const {
           .features = link::standby_features,
           .epoch = epoch_max_,
           .address = options_.place,
-          .has_etcd = options_.etcd.has_value()};
+          .has_etcd = true};
 }
 
 link::Leads ReplicaController::own_leads() const {
@@ -125,7 +100,7 @@ link::Leads ReplicaController::own_leads() const {
           .version = options_.version,
           .features = link::standby_features,
           .epoch = epoch_,
-          .has_etcd = options_.etcd.has_value()};
+          .has_etcd = true};
 }
 
 // --- records -------------------------------------------------------------------------------------
@@ -135,7 +110,7 @@ std::uint64_t ReplicaController::keep(const std::string& job, const std::string&
   // A successor receives the logs of stores until it takes over, so it needs the records of their
   // jobs as well.
   standbys_.keep(job, record);
-  if (!election_ || is_resigning_) return 0;
+  if (is_resigning_) return 0;
   election_->tell(election::Keep{job, record, ++last_number_});
   return waits_for_etcd() ? last_number_ : 0;
 }
@@ -145,7 +120,6 @@ std::uint64_t ReplicaController::keep(const std::string& job, const std::string&
 std::uint64_t ReplicaController::forget(const std::string& job) {
   if (!leads_ || is_resigning_) return 0;
   standbys_.forget(job);
-  if (!election_) return 0;
   election_->tell(election::Drop{job, ++last_number_});
   return waits_for_etcd() ? last_number_ : 0;
 }
@@ -159,7 +133,7 @@ void ReplicaController::lead(std::uint64_t epoch) {
   leader_ = options_.name;
   leader_address_ = options_.place;
   server_.lead({epoch, {options_.place}, takeover_window()});
-  const bool has_all = recover_all();
+  recover_all();
   follower_.leave();
   follower_.release();
   own_records_.clear();
@@ -168,8 +142,6 @@ void ReplicaController::lead(std::uint64_t epoch) {
   standbys_.begin(own_leads());
   server_.let_in();
   note_leader(true);
-  // Otherwise once everything is written.
-  if (has_all) keep_self(true);
   // A shutdown was requested while the transfer to this member was in progress.
   if (left_) leave(std::exchange(left_, {}));
 }
@@ -201,20 +173,12 @@ void ReplicaController::stop_leading(const std::string& reason, bool is_planned)
 void ReplicaController::tell_addresses(const std::vector<std::string>& standbys) {
   std::vector<std::string> places = {options_.place};
   places.insert(places.end(), standbys.begin(), standbys.end());
-  if (election_ || server_.epoch()) return server_.change_members(places);
-  // The first standby of a leader without etcd has connected.
-  if (places.size() > 1) server_.lead({epoch_, places, takeover_window()});
+  server_.change_members(places);
 }
 
-// How long workers wait for a new leader. No time is needed without etcd: leadership only moves by
-// transfers.
+// How long workers wait for a new leader.
 Duration ReplicaController::takeover_window() const {
-  if (!election_) return {};
   return bounds::takeover_window + bounds::takeover_window_more(options_.etcd_lease);
-}
-
-bool ReplicaController::is_of_this_cluster(const link::Follow& follow) const {
-  return follow.cluster == options_.cluster && follow.has_etcd == options_.etcd.has_value();
 }
 
 void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
@@ -222,9 +186,7 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
   std::string reason;
   // This member dialled its own address without knowing.
   if (follow.name == options_.name) {
-    channel->hang_up("connected to itself");
-    if (const auto epoch = follower_.sent_for()) lead_again(*epoch);
-    return;
+    return channel->hang_up("connected to itself");
   }
   if (!callbacks_.sees_all(owner)) {
     reason = fmt::format(
@@ -236,21 +198,13 @@ void ReplicaController::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
         "\"{}\" advertises {}, the address of another cpprund; give each cpprund its own "
         "--advertise",
         called(follow.name), follow.address);
-  } else if (leads_ && is_of_this_cluster(follow) && follow.epoch > epoch_) {
-    // Only etcd decides who the leader is.
-    if (!election_) epoch_max_ = std::max(epoch_max_, follow.epoch);
+  } else if (!leads_) {
+    return channel->hang_up("not the leader");
+  } else if (follow.has_etcd && follow.cluster == options_.cluster && follow.epoch > epoch_) {
     reason = fmt::format(
         "the standby knows epoch {}, newer than the leader's epoch {}: another cpprund has become "
         "the leader",
         follow.epoch, epoch_);
-  } else if (!leads_) {
-    // Without a leader_, leader_address_ is only an address to try.
-    const std::string place = leader_.empty() ? std::string() : leader_address_;
-    channel->send(link::NotLeading{.reason = "this cpprund is not the leader",
-                                   .address = host_of_member(place),
-                                   .port = port_of_member(place),
-                                   .epoch = epoch_});
-    return channel->hang_up("not the leader");
   }
   if (reason.empty()) return standbys_.adopt(channel, follow);
   callbacks_.say(LogLevel::warning,
@@ -272,9 +226,8 @@ void ReplicaController::follow_leader(const std::string& name, const std::string
   stop_leading(fmt::format("\"{}\" is the leader in epoch {}", called(name), epoch));
   leader_ = name;
   leader_address_ = place;
-  (void)server_.follow({name.empty() ? fmt::format("the leader is {}", place)
-                                     : fmt::format("the leader is \"{}\"", called(name)),
-                        parsed->host, parsed->port});
+  (void)server_.follow(
+      {fmt::format("the leader is \"{}\"", called(name)), parsed->host, parsed->port});
   follower_.follow(parsed->host, parsed->port, own_follow());
 }
 
@@ -283,13 +236,10 @@ void ReplicaController::heard_leader(const link::Leads& leads, const Endpoint& t
   epoch_max_ = std::max(epoch_max_, leads.epoch);
   epoch_ = leads.epoch;
   leader_ = leads.name;
-  if (!election_) leader_address_ = to_string(there);
   (void)server_.follow(
       {fmt::format("the leader is \"{}\"", called(leader_)), there.host, there.port});
   own_records_.clear();
   has_led_ = false;
-  callbacks_.forget_own();
-  keep_self(false);
   note_leader(false);
 }
 
@@ -299,15 +249,11 @@ void ReplicaController::lost_leader(const std::string& reason, Duration silence)
   callbacks_.say(LogLevel::warning,
                  fmt::format("lost contact with the leader \"{}\": {}", called(leader_), reason));
   // The leader may have been killed, in which case its guard resigns for it right now.
-  if (election_ && silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
+  if (silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
   if (leads_ || expects_lead_) return;
   (void)server_.follow({with_silence(fmt::format("lost contact with the leader \"{}\": {}",
                                                  called(leader_), reason)),
                         host_of_member(leader_address_), port_of_member(leader_address_)});
-}
-
-void ReplicaController::keep_self(bool has_all) {
-  if (election_) callbacks_.keep_self(memory_, has_all);
 }
 
 void ReplicaController::caught_up() {
@@ -343,14 +289,13 @@ DaemonSnapshot ReplicaController::seen() const {
   DaemonSnapshot seen{.name = std::string(called(options_.name)),
                       .place = options_.place,
                       .version = options_.version,
-                      .has_etcd = election_ != nullptr,
+                      .has_etcd = true,
                       .leads = leads_,
                       .epoch = epoch_,
                       .since = watch_.since(),
                       .leader = std::string(called(leader_)),
                       .leader_address = leader_address_,
                       .is_in_sync = !leads_ && follower_.is_whole(),
-                      .is_left_behind = is_left_behind_,
                       .standbys = standbys_.seen(),
                       .trouble = trouble_.text(),
                       .changes = watch_.changes(),
@@ -375,7 +320,6 @@ void ReplicaController::hear(const election::Action& action) {
           [this](const election::Found& found) { found_ = found; },
           [this](const election::Leads& leads) {
             server_.leader_until(leads.until);
-            memory_.epoch = std::max(memory_.epoch, leads.epoch);
             lead(static_cast<std::uint64_t>(leads.epoch));
           },
           [this](const election::Renewed& renewed) {
@@ -388,8 +332,6 @@ void ReplicaController::hear(const election::Action& action) {
             // The lease was renewed, so it leads even if changes cannot be written.
             trouble_.is_silence = false;
             look_whether_etcd_is_waited_for();
-            // By now all resumed jobs are written.
-            if (leads_) keep_self(true);
           },
           [this](const election::Deposed& deposed) {
             // In a transfer, the successor is notified first, once it is recorded in etcd.
@@ -421,7 +363,6 @@ void ReplicaController::hear(const election::Action& action) {
             if (!leads_) (void)server_.follow({it.reason});
           },
           [&](const election::Unbarred&) { no_trouble(trouble_.barred, "etcd data is restored"); },
-          [this](const election::ClusterIs& it) { memory_.cluster = it.id; },
       },
       action);
 }
@@ -437,7 +378,7 @@ void ReplicaController::note_trouble(std::string& kind, const std::string& reaso
 // "etcd at http://a:2379 not responding for 7.0 s".
 std::string ReplicaController::silence_text() const {
   std::string members;
-  for (const EtcdEndpoint& each : options_.etcd->endpoints) {
+  for (const EtcdEndpoint& each : options_.etcd.endpoints) {
     members += (members.empty() ? "" : ", ") + to_string(each);
   }
   return fmt::format("etcd at {} not responding for {:.1f} s", members,
@@ -488,7 +429,6 @@ void ReplicaController::on(const election::LeaderIs& leader) {
   epoch_max_ = std::max(epoch_max_, static_cast<std::uint64_t>(leader.epoch));
   if (is_resigning_) transfer();
   if (std::exchange(expects_lead_, false) && left_) withdraw();
-  memory_.epoch = std::max(memory_.epoch, leader.epoch);
   // A member with the same name at another address may be a duplicate. Following it makes it report
   // the problem.
   const bool is_own =
@@ -535,12 +475,6 @@ void ReplicaController::heard_refused(const election::NotWritten& refused) {
 }
 
 void ReplicaController::make_known(const std::vector<std::string>& names) {
-  if (!election_) {
-    ports_.loop.soon([this, names, alive = std::weak_ptr(alive_)] {
-      if (!alive.expired()) standbys_.known(names);
-    });
-    return;
-  }
   // The election accepts nothing more unless the transfer is aborted.
   if (successor_is_told_) {
     unknown_names_ = names;
@@ -583,9 +517,8 @@ void ReplicaController::answer_asked(const Result<std::string>& said) {
 Error ReplicaController::nobody_to_hand_over_to() const {
   const auto standbys = standbys_.seen();
   if (standbys.empty()) {
-    return Error{fmt::format(
-        "this cpprund has no standby; start another cpprund with {}",
-        election_ ? "the same --etcd and --cluster" : "--standby-of=" + options_.place)};
+    return Error{
+        "this cpprund has no standby; start another cpprund with the same --etcd and --cluster"};
   }
   return Error{fmt::format(
       "no standby is in sync: \"{}\" at {} is {} bytes behind; retry when cpprunctl status shows "
@@ -618,7 +551,7 @@ Result<std::string> ReplicaController::begin_hand_over() {
   alarm_->ring_in(bounds::hand_over_timeout, [this] { abort_transfer(); });
   // An etcd without space still renews leases, but no successor could win. A write tells whether it
   // has space.
-  if (election_) make_known(standbys_.names());
+  make_known(standbys_.names());
   successor_waits_for_ = last_number_;
   return fmt::format("transferring leadership to \"{}\" at {}", called(successor_),
                      successor_address_);
@@ -636,53 +569,21 @@ void ReplicaController::pause_replies() {
 
 void ReplicaController::go_on_with_hand_over() {
   if (successor_.empty() || successor_is_told_ || !leads_) return;
-  if (election_ && written_ < successor_waits_for_) return;
+  if (written_ < successor_waits_for_) return;
   pause_replies();
   if (!standbys_.is_ready(successor_)) return;
   successor_is_told_ = true;
-  if (election_) return election_->tell(election::HandOver{successor_});
-  ports_.loop.soon([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired() && leads_) transfer();
-  });
+  election_->tell(election::HandOver{successor_});
 }
 
 void ReplicaController::transfer() {
   is_resigning_ = false;
   alarm_->call_off();
   const std::string successor = successor_;
-  const std::string place = successor_address_;
   standbys_.hand_over(successor);
   stop_leading(fmt::format("leadership was transferred to \"{}\"", called(successor)),
                /*is_planned=*/true);
-  if (election_) {
-    if (left_) withdraw();
-    return;
-  }
-  callbacks_.forget_own();
-  epoch_max_ = std::max(epoch_max_, epoch_ + 1);
-  if (options_.may_dial) {
-    follow_leader(successor, place, 0);
-  } else {
-    stay_behind(successor, place);
-  }
-  if (left_) left();
-}
-
-// A member that was started alone is not allowed to dial. After a transfer it only redirects
-// clients to the new leader.
-void ReplicaController::stay_behind(const std::string& successor, const std::string& place) {
-  is_left_behind_ = true;
-  has_led_ = false;
-  own_records_.clear();
-  ++epoch_;
-  epoch_max_ = std::max(epoch_max_, epoch_);
-  leader_ = successor;
-  leader_address_ = place;
-  answer_asked(
-      fmt::format("\"{}\" at {} becomes the leader (epoch {}); this cpprund was started "
-                  "without --standby-of and cannot become its standby; stop it",
-                  called(successor), place, epoch_));
-  note_leader(false);
+  if (left_) withdraw();
 }
 
 // The successor has not caught up in time.
@@ -728,12 +629,11 @@ void ReplicaController::abort_transfer(const std::string& reason) {
 }
 
 // The leader transfers leadership to this member.
-void ReplicaController::take_over(std::uint64_t epoch) {
+void ReplicaController::take_over() {
   callbacks_.say(LogLevel::info,
                  fmt::format("\"{}\" transfers leadership to this cpprund", called(leader_)));
   watch_.lost(ports_.loop.now(),
               fmt::format("leadership was transferred to \"{}\"", called(options_.name)));
-  if (!election_) return lead(epoch + 1);
   expects_lead_ = true;
   follower_.leave();
   (void)server_.follow(
@@ -744,17 +644,6 @@ void ReplicaController::take_over(std::uint64_t epoch) {
     if (left_) withdraw();
   });
   election_->tell(election::Attend{.is_imminent = true});
-}
-
-// Without etcd: the peer that this member was to follow is a standby of this member, so the cluster
-// has no leader. Either this member led in its previous life, or the order to take over was lost. A
-// peer that does not know yet that this member transferred leadership refers to an earlier epoch.
-void ReplicaController::lead_again(std::uint64_t epoch) {
-  if (leads_ || epoch < epoch_max_) return;
-  callbacks_.say(
-      LogLevel::info,
-      fmt::format("this cpprund is the leader again, with {} as its standby", leader_address_));
-  lead(std::max(own_epoch(), epoch + 1));
 }
 
 void ReplicaController::leave(std::function<void()> done) {
@@ -786,7 +675,6 @@ void ReplicaController::end_leading() {
 }
 
 void ReplicaController::withdraw() {
-  if (!election_) return left();
   alarm_->ring_in(bounds::hand_over_timeout, [this] {
     if (left_) left();
   });
@@ -823,22 +711,19 @@ void ReplicaController::left() {
 // --- state that the previous leader left ---------------------------------------------------------
 
 // Recovers from the best source of state. A standby in sync and the previous leader have
-// everything. Otherwise etcd has the records, but the contents of the stores are lost. Returns
-// whether this member's directory has everything already.
-bool ReplicaController::recover_all() {
+// everything. Otherwise etcd has the records, but the contents of the stores are lost.
+void ReplicaController::recover_all() {
   const bool is_named = std::ranges::find(found_.synced, options_.name) != found_.synced.end();
-  const bool is_synced = !election_ || found_.synced.empty() || is_named;
+  const bool is_synced = found_.synced.empty() || is_named;
   if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its own replica");
   if (is_synced && has_led_) return recover(own_records_, "its state as the previous leader");
   server_.end_replicas({});
-  if (is_synced && callbacks_.recover_own()) return true;
-  callbacks_.forget_own();
   std::map<std::string, std::string> records;
   for (const election::Record& each : found_.records) records[each.name] = each.record;
   return recover(records, "etcd, without the contents of their stores");
 }
 
-bool ReplicaController::recover(const std::map<std::string, std::string>& records,
+void ReplicaController::recover(const std::map<std::string, std::string>& records,
                                 const char* source) {
   // The previous leader may have begun a store without having sent the record of its round.
   server_.end_replicas(records);
@@ -864,10 +749,9 @@ bool ReplicaController::recover(const std::map<std::string, std::string>& record
   for (const election::Record& each : found_.records) {
     if (!records.contains(each.name)) forget(each.name);
   }
-  if (count == 0) return true;
+  if (count == 0) return;
   callbacks_.say(LogLevel::info,
                  fmt::format("resuming {} job{} from {}", count, count == 1 ? "" : "s", source));
-  return false;
 }
 
 void ReplicaController::recover_hosts(const std::string& bytes) {

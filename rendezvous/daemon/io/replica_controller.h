@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A member of a cluster of cpprunds with one leader. It connects the election (LeaderElection with
-// etcd, or --standby-of and transfers alone), the coordinator, the standbys that it replicates to
-// as the leader, and the state that it replicates as a standby.
+// A member of a cluster of cpprunds with one leader. It connects the election in etcd
+// (LeaderElection), the coordinator, the standbys that it replicates to as the leader, and the
+// state that it replicates as a standby.
 //
-//   standby ──► wins an election, or is handed the lead ──► leader, with its state of all jobs
+//   standby ────────────────── wins an election ──────────► leader, with its state of all jobs
 //      ▲                                                       │
 //      └──────── its lease ended, or it transferred the lead ◄─┘
 //
@@ -28,7 +28,6 @@
 #include "rendezvous/daemon/owners.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/election_events.h"
-#include "rendezvous/etcd/election_view.h"
 #include "rendezvous/etcd/etcd_request.h"
 #include "rendezvous/etcd/leader_election.h"
 #include "rendezvous/io/event_loop.h"
@@ -42,13 +41,9 @@ struct ReplicaControllerOptions {
   std::string cluster;  // name of the cluster
   std::string place;    // this member's address for others and agents: "10.0.0.1:29400"
   std::string version;  // for display
-  std::optional<EtcdAccess> etcd = {};
+  EtcdAccess etcd;
   Duration etcd_lease = bounds::election_ttl;
-  ElectionMemory memory = {};  // what it knew of etcd before
   std::size_t standbys_max = bounds::members_max - 1;
-  std::string standby_of = {};  // "10.0.0.1:29400"; empty: none
-  // Whether its sandbox allows outgoing connections; not if it was started alone.
-  bool may_dial = true;
   bool leaves_nothing = false;  // delete its keys from etcd if it is the last member
 };
 
@@ -71,12 +66,6 @@ class ReplicaController {
     std::function<void(LogLevel level, const std::string& sentence)> say;
     // Whether a client with a secret of `owner` has access to the jobs of all owners.
     std::function<bool(const std::string& owner)> sees_all;
-    // Resumes the jobs that an earlier life of this member left; false if there are none.
-    std::function<bool()> recover_own;
-    // Discards the jobs that were left: another member has been the leader since.
-    std::function<void()> forget_own;
-    // Stores for its next life what it knows of etcd, and whether its directory has everything.
-    std::function<void(const ElectionMemory& memory, bool has_all)> keep_self;
     // This member sees a new leader; for the log and events.
     std::function<void(const LeaderChange& change)> leader_changed;
   };
@@ -109,7 +98,6 @@ class ReplicaController {
   DaemonSnapshot seen() const;
 
  private:
-  Result<void> start_election();
   link::Follow own_follow() const;
   link::Leads own_leads() const;
   Duration takeover_window() const;
@@ -121,13 +109,12 @@ class ReplicaController {
   void note_trouble(std::string& kind, const std::string& reason, bool is_silence);
   std::string silence_text() const;
   std::string with_silence(const std::string& reason) const;
-  void keep_self(bool has_all);
   void heard_written(std::uint64_t through);
   void heard_refused(const election::NotWritten& refused);
   void make_known(const std::vector<std::string>& names);
   void lead(std::uint64_t epoch);
-  bool recover_all();
-  bool recover(const std::map<std::string, std::string>& records, const char* source);
+  void recover_all();
+  void recover(const std::map<std::string, std::string>& records, const char* source);
   void recover_hosts(const std::string& bytes);
   bool knows_no_job() const;
   void stop_leading(const std::string& reason, bool is_planned = false);
@@ -135,11 +122,8 @@ class ReplicaController {
   void follow_leader(const std::string& name, const std::string& place, std::uint64_t epoch);
   void heard_leader(const link::Leads& leads, const Endpoint& there);
   void lost_leader(const std::string& reason, Duration silence);
-  std::uint64_t own_epoch() const;
-  void lead_again(std::uint64_t epoch);
   bool waits_for_etcd() const;
   void look_whether_etcd_is_waited_for();
-  bool is_of_this_cluster(const link::Follow& follow) const;
   void caught_up();
   Result<std::string> begin_hand_over();
   Error nobody_to_hand_over_to() const;
@@ -147,12 +131,11 @@ class ReplicaController {
   void pause_replies();
   void go_on_with_hand_over();
   void transfer();
-  void stay_behind(const std::string& successor, const std::string& place);
   void abort_transfer();
   void cannot_hand_over(const std::string& reason);
   void not_handed_over(const std::string& reason);
   void abort_transfer(const std::string& reason);
-  void take_over(std::uint64_t epoch);
+  void take_over();
   void end_leading();
   void withdraw();
   void drop_what_is_over();
@@ -162,11 +145,10 @@ class ReplicaController {
   const SetPorts ports_;
   ReplicatedCoordinator& server_;
   const ReplicaControllerOptions options_;
-  ElectionMemory memory_;
   const Callbacks callbacks_;
   ReplicationLeader standbys_;
   ReplicationFollower follower_;
-  std::unique_ptr<Elector> election_;   // null: no etcd
+  std::unique_ptr<Elector> election_;   // set by start()
   const std::unique_ptr<Alarm> alarm_;  // for a transfer, or for shutdown
   bool leads_ = false;
   std::uint64_t epoch_ = 0;      // of the current leader, be it this member
@@ -204,7 +186,6 @@ class ReplicaController {
   bool successor_is_told_ = false;
   std::vector<std::string> unknown_names_;  // to be published if the transfer is aborted
   bool is_resigning_ = false;               // stepping down, but not yet recorded in etcd
-  bool is_left_behind_ = false;             // see stay_behind()
   bool expects_lead_ = false;               // the leader has transferred leadership to this member
   int glances_ = 0;
   std::function<void()> left_;

@@ -35,11 +35,9 @@ ReplicationFollower::~ReplicationFollower() = default;
 
 void ReplicationFollower::follow(const std::string& host, int port, const link::Follow& own) {
   own_ = own;
-  if (follows(host, port)) return;
+  if (at_ == Endpoint{host, port}) return;
   leave();
-  asked_ = at_ = {host, port};
-  next_.reset();
-  sent_for_.reset();
+  at_ = {host, port};
   told_.clear();
   renewals_.clear();
   dial();
@@ -48,7 +46,7 @@ void ReplicationFollower::follow(const std::string& host, int port, const link::
 
 void ReplicationFollower::leave() {
   alarm_->call_off();
-  asked_ = {};
+  at_ = {};
   drop_link();
 }
 
@@ -88,18 +86,9 @@ void ReplicationFollower::went_down(const std::string& reason, Duration silence)
   const bool is_refused = std::exchange(is_refused_, false);
   is_up_ = false;
   dial_at_ = loop_.now() + (is_refused ? refused_pause : dial_pause);
-  if (!is_refused && !next_) {
+  if (!is_refused) {
     say_once(LogLevel::info,
              fmt::format("no contact with the cpprund at {}: {}", to_string(at_), reason));
-  }
-  // If the redirect does not lead to a leader, the original peer may know another one.
-  if (next_) {
-    at_ = next_->place;
-    sent_for_ = next_->epoch;
-    next_.reset();
-  } else if (!was_heard) {
-    at_ = asked_;
-    sent_for_.reset();
   }
   if (was_heard) callbacks_.lost(reason, silence);
 }
@@ -107,13 +96,13 @@ void ReplicationFollower::went_down(const std::string& reason, Duration silence)
 void ReplicationFollower::tick() {
   tick_due_ = loop_.now() + bounds::standby_beat;
   alarm_->ring_in(bounds::standby_beat, [this] {
-    if (asked_.host.empty()) return;
+    if (at_.host.empty()) return;
     const TimePoint now = loop_.now();
     heard_ = without_sleep(heard_, now, overslept(tick_due_, now, bounds::standby_beat));
     if (is_up_ && loop_.now() - heard_ > bounds::standby_silence) {
       client_->hang_up();
       went_down("no message for 1 s", bounds::standby_silence);
-      if (asked_.host.empty()) return;
+      if (at_.host.empty()) return;
     }
     if (is_up_) client_->send(link::Heartbeat{});
     if (!is_up_ && loop_.now() >= dial_at_) dial();
@@ -133,11 +122,8 @@ void ReplicationFollower::hear(const link::Message& message) {
     is_refused_ = true;
     return;
   }
-  if (const auto* const other = std::get_if<link::NotLeading>(&message)) {
-    return hear_elsewhere(*other);
-  }
   if (const auto* const take_over = std::get_if<link::TakeOver>(&message)) {
-    if (is_whole_ && take_over->epoch == epoch_) callbacks_.take_over(epoch_);
+    if (is_whole_ && take_over->epoch == epoch_) callbacks_.take_over();
   }
 }
 
@@ -159,34 +145,11 @@ void ReplicationFollower::begin_anew(const link::Leads& leads) {
                     "the same --etcd and --cluster",
                     leads.cluster, own_.cluster));
   }
-  if (leads.has_etcd != own_.has_etcd) {
-    return refuse(leads.has_etcd ? "the leader uses --etcd, but this cpprund does not; start it "
-                                   "with the same --etcd and --cluster"
-                                 : "this cpprund uses --etcd, but the leader does not; start both "
-                                   "with the same --etcd and --cluster");
-  }
   forget();
   epoch_ = leads.epoch;
   is_heard_ = true;
   told_.clear();
   callbacks_.heard(leads, at_);
-}
-
-void ReplicationFollower::hear_elsewhere(const link::NotLeading& other) {
-  // With etcd, only etcd decides who the leader is.
-  if (own_.has_etcd) return;
-  const Endpoint there{other.address, other.port};
-  if (there.host.empty()) {
-    return say_once(LogLevel::warning,
-                    fmt::format("the cpprund at {} is a standby and knows no leader; if every "
-                                "cpprund says this, restart one of them without --standby-of",
-                                to_string(at_)));
-  }
-  if (to_string(there) == own_.address) return callbacks_.is_said_to_lead(other.epoch);
-  if (there == at_) return;
-  say_once(LogLevel::info, fmt::format("the cpprund at {} is not the leader; it refers to {}",
-                                       to_string(at_), to_string(there)));
-  next_ = {there, other.epoch};
 }
 
 // Every attempt finds the same problem, so it is logged once.

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,11 +39,9 @@ class ReplicationFollower {
     std::function<void()> end_replicas;
     // --- about the leader ---
     std::function<void(const link::Leads&, const Endpoint& there)> heard;
-    // The peer replicates this member: it regards this member as the leader.
-    std::function<void(std::uint64_t epoch)> is_said_to_lead;
     // All existing state has arrived. From here on the leader sends changes.
     std::function<void()> caught_up;
-    std::function<void(std::uint64_t epoch)> take_over;
+    std::function<void()> take_over;
     // Contact with the leader was lost; `silence` is the time since its last message, if that is
     // why.
     std::function<void(const std::string& reason, Duration silence)> lost;
@@ -54,18 +51,10 @@ class ReplicationFollower {
   ReplicationFollower(const ReplicationFollower&) = delete;
   ReplicationFollower& operator=(const ReplicationFollower&) = delete;
 
-  // Follows the leader at that address: dials again whenever the link breaks. Without etcd the peer
-  // may redirect to another leader, which is followed as long as it can be reached.
+  // Follows the leader at that address: dials again whenever the link breaks.
   void follow(const std::string& host, int port, const link::Follow& own);
   // Stops following. Data received so far is kept.
   void leave();
-  bool follows(const std::string& host, int port) const {
-    return !asked_.host.empty() && asked_ == Endpoint{host, port};
-  }
-
-  // The epoch of the leader that is being dialled after a redirect; nullopt if there was no
-  // redirect.
-  std::optional<std::uint64_t> sent_for() const { return sent_for_; }
 
   // The data is complete up to the last record acknowledged.
   bool is_whole() const { return is_whole_; }
@@ -85,7 +74,6 @@ class ReplicationFollower {
   std::string hear_frame(std::string_view frame);
   Result<void> take(const link::StandbyRecord& record);
   void begin_anew(const link::Leads& leads);
-  void hear_elsewhere(const link::NotLeading& other);
   void say_once(LogLevel level, const std::string& sentence);
   void went_down(const std::string& reason, Duration silence = {});
   void cannot_follow(const std::string& job, const std::string& reason);
@@ -97,16 +85,7 @@ class ReplicationFollower {
   const EventLoop loop_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
-  Endpoint asked_;  // the leader to follow; empty: none
-  Endpoint at_;     // the address being dialled
-  // Redirect from the peer: the address of the leader and its epoch. It is dialled once this link
-  // is down.
-  struct Elsewhere {
-    Endpoint place;
-    std::uint64_t epoch = 0;
-  };
-  std::optional<Elsewhere> next_;
-  std::optional<std::uint64_t> sent_for_;
+  Endpoint at_;  // the leader to follow; empty: none
   link::Follow own_;
   std::unique_ptr<DialledLink> client_;
   bool is_up_ = false;

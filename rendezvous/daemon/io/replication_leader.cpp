@@ -138,13 +138,11 @@ void ReplicationLeader::adopt(const std::shared_ptr<LinkEnd>& channel, const lin
                     "the same --etcd and --cluster",
                     follow.cluster, own_.cluster));
   }
-  // Otherwise it would lead beside the leader that etcd elects, or receive the lead and never win.
-  if (follow.has_etcd != own_.has_etcd) {
-    return refuse(own_.has_etcd
-                      ? "the leader uses --etcd, but the standby does not; start the standby with "
-                        "the same --etcd and --cluster, and without --standby-of"
-                      : "the standby uses --etcd, but the leader does not; start both with the "
-                        "same --etcd and --cluster, or neither with --etcd");
+  // A cpprund of an earlier build, which would lead beside the leader that etcd elects.
+  if (!follow.has_etcd) {
+    return refuse(
+        "the standby does not use --etcd; start it with the same --etcd and --cluster as the "
+        "leader");
   }
   if ((follow.features & link::standby_features) != link::standby_features) {
     return refuse(

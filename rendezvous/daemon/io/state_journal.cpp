@@ -244,22 +244,9 @@ std::uint64_t StateJournal::keep(const std::string& job, const std::string& reco
   return last_change_;
 }
 
-std::uint64_t StateJournal::keep_only(const std::string& job, const std::string& record) {
-  change(job, StateRequest::only_that, state_file_of(record));
-  return last_change_;
-}
-
 std::uint64_t StateJournal::forget(const std::string& job) {
   if (jobs_.contains(job)) change(job, StateRequest::gone, std::nullopt);
   return last_change_;
-}
-
-std::vector<std::string> StateJournal::kept() const {
-  std::vector<std::string> kept;
-  for (const auto& [job, its] : jobs_) {
-    if (its.request != StateRequest::gone) kept.push_back(job);
-  }
-  return kept;
 }
 
 std::uint64_t StateJournal::written_through() const {

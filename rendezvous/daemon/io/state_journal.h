@@ -138,12 +138,7 @@ class StateJournal {
 
   // Sets the job's record. Returns the number of this change.
   std::uint64_t keep(const std::string& job, const std::string& record);
-  // The same, and the previous record is no longer true: it is removed even if the new one cannot
-  // be written.
-  std::uint64_t keep_only(const std::string& job, const std::string& record);
   std::uint64_t forget(const std::string& job);
-  // The jobs that have a record.
-  std::vector<std::string> kept() const;
   // The last change such that neither it nor any earlier change has to be waited for.
   std::uint64_t written_through() const;
   // Called when written_through() or is_durable() may have changed.

@@ -137,9 +137,6 @@ ClockPair moment() {
       .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
 }
 
-// Name of its own record among the jobs. No job has this name.
-constexpr const char* self_name = "\n";
-
 bool is_of_later(const Error& error) {
   return error.reason.starts_with("is of version ");
 }
@@ -159,7 +156,7 @@ Result<void> StateRecovery::open(asio::io_context& context, HelperProcesses& sid
   return {};
 }
 
-Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& set) {
+Result<void> StateRecovery::load(CoordinatorServer& server) {
   if (!directory_) return {};
   keep_from(server);
   const auto of_later = [this](const Error& error) {
@@ -169,18 +166,11 @@ Result<void> StateRecovery::load(CoordinatorServer& server, const std::string& s
   };
   std::set<std::string> jobs;
   for (auto& [number, bytes, log] : directory_->take_found()) {
-    if (is_self_record(bytes)) {
-      auto self = read_self_record(bytes);
-      if (!self) {
-        directory_->set_aside(number, self.error().reason);
-        continue;
-      }
-      if (const auto why = objection_to(*self, set)) {
-        return failure(fmt::format("--state: \"{}\" {}", path_, *why));
-      }
-      self_ = *std::move(self);
-      directory_->adopt(number, self_name);
-      continue;
+    if (is_member_record(bytes)) {
+      return failure(
+          fmt::format("--state: \"{}\" has the jobs of a cluster (--etcd), which this cpprund must "
+                      "not resume; use another directory, or delete this one",
+                      path_));
     }
     if (is_hosts_record(bytes)) {
       auto hosts = read_hosts_record(bytes, moment());
@@ -222,7 +212,6 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
     // No client waits for a disk that is known to have failed.
     if (!directory_->is_durable()) {
       server.kept(CommitSource::log, directory_->last_log_ticket());
-      if (self_) keep_self(*self_);  // its has_all is now false
     }
   });
   logs_ = std::make_unique<LogDirectory>(
@@ -243,51 +232,16 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
   server.logs().attach(*logs_);
 }
 
-void StateRecovery::keep_self(SelfRecord record) {
+void StateRecovery::recover(CoordinatorServer& server) {
   if (!directory_) return;
-  record.boot = directory_->boot();
-  record.is_synced = is_synced_;
-  // If the disk has failed, changes are missing in the directory.
-  record.has_all = record.has_all && directory_->is_durable();
-  if (self_ == record) return;
-  directory_->keep_only(self_name, self_record_bytes(record));
-  self_ = std::move(record);
-}
-
-bool StateRecovery::recover(CoordinatorServer& server) {
-  if (!directory_) return false;
   const std::size_t count = left_.size();
-  const bool has_any = count > 0 || !hosts_left_.empty();
-  // An empty list counts too: this daemon knows best that no host is excluded.
-  if (has_any) server.recover_hosts(std::exchange(hosts_left_, {}));
+  server.recover_hosts(std::exchange(hosts_left_, {}));
   for (Left& left : std::exchange(left_, {})) {
     if (left.log) logs_->adopt(left.record.job(), *left.log);
     server.recover(std::move(left.record), std::move(left.store_log));
   }
   log_.say(LogLevel::info, fmt::format("state directory \"{}\": resuming {} job{}", path_, count,
                                        count == 1 ? "" : "s"));
-  return has_any;
-}
-
-void StateRecovery::forget_all() {
-  if (!directory_) return;
-  // This comes first: a directory with only part of the jobs does not have everything.
-  if (self_ && self_->has_all) {
-    SelfRecord self = *self_;
-    self.has_all = false;
-    keep_self(std::move(self));
-  }
-  hosts_left_.clear();
-  for (const Left& left : std::exchange(left_, {})) {
-    log_.say(LogLevel::info, fmt::format("--state: \"{}\": discarded the state of job \"{}\", "
-                                         "because another cpprund has been the leader since",
-                                         path_, left.record.job()));
-  }
-  for (const std::string& job : directory_->kept()) {
-    if (job == self_name) continue;
-    if (logs_) logs_->forget(job);
-    directory_->forget(job);
-  }
 }
 
 std::uint64_t StateRecovery::keep(const std::string& job, const std::string& record) {

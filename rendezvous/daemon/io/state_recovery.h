@@ -84,18 +84,11 @@ class StateRecovery {
                     bool is_synced);
   bool is_open() const { return directory_ != nullptr; }
   // Call this after the server's port is open. Reads what a predecessor left, and from now on keeps
-  // what the server hands over. Fails if a later version of cpprund or a member of another cluster
-  // wrote the state (objection_to()).
-  Result<void> load(CoordinatorServer& server, const std::string& set);
-  // What a cluster member stored about itself; nullopt if it stored nothing, or nothing readable.
-  const std::optional<SelfRecord>& found_self() const { return self_; }
-  // Stores `record` for the next run. It is written after everything that was kept before it.
-  void keep_self(SelfRecord record);
-  // Resumes the jobs that were left. False if there was nothing.
-  bool recover(CoordinatorServer& server);
-  // Discards the jobs that were left and those kept by this process: another member has been the
-  // leader since, and its state replaces them.
-  void forget_all();
+  // what the server hands over. Fails if a later version of cpprund or a member of a cluster wrote
+  // the state.
+  Result<void> load(CoordinatorServer& server);
+  // Resumes the jobs that were left.
+  void recover(CoordinatorServer& server);
 
   // Callbacks for the server.
   std::uint64_t keep(const std::string& job, const std::string& record);
@@ -118,9 +111,8 @@ class StateRecovery {
     std::optional<std::string> store_log;
     std::optional<StateJournal::FoundLog> log;
   };
-  std::optional<SelfRecord> self_;
   std::vector<Exclusions::Entry> hosts_left_;
-  std::vector<Left> left_;  // by a predecessor; empty once resumed or discarded
+  std::vector<Left> left_;  // by a predecessor; empty once resumed
 };
 
 }  // namespace cpprun

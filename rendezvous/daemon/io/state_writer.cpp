@@ -134,12 +134,7 @@ int carry_out(int directory, const Received& received, bool syncs) {
   // The descriptor was dropped because this process is out of descriptors.
   if (!received.record) return EMFILE;
   const auto bytes = read_whole(received.record.get());
-  const int wrong = bytes ? replace(directory, received.request.number, *bytes, syncs) : EIO;
-  // Removing a file works even on a full disk.
-  if (wrong != 0 && received.request.kind == StateRequest::only_that) {
-    (void)remove(directory, received.request.number);  // the first error is reported
-  }
-  return wrong;
+  return bytes ? replace(directory, received.request.number, *bytes, syncs) : EIO;
 }
 
 // The number in "job-7.ENDING".

@@ -32,7 +32,6 @@ struct StateRequest {
   enum Kind : std::uint64_t {
     gone,          // remove its record
     record,        // the attached file is its record from now on
-    only_that,     // the same; if the write fails, remove the previous record
     look_at_ring,  // the ring has entries
   };
   std::uint64_t ticket = 0;

@@ -151,36 +151,32 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
                      .links_per_source = options.links_per_address_max,
                      .lease = options.lease_max},
           .keeps_records = true,
-          .follows = options.follows()};
+          .follows = options.is_member()};
 }
 
-// This member's identity and address in the cluster.
-Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
-                                                const Listening& listening, HelperProcesses& side,
-                                                const SelfRecord& self) {
-  ReplicaControllerOptions set{
-      .name = member_name(options.name.empty() ? own_host() : options.name, self.life),
-      .cluster = options.cluster,
-      .place = {},
-      .version = std::string(version_text()),
-      .etcd_lease = options.etcd_lease,
-      .memory = {self.cluster, static_cast<etcd::Revision>(self.epoch)},
-      .standbys_max = options.standbys_max,
-      .standby_of = options.standby_of,
-      .may_dial = options.follows() || !options.has_sandbox,
-      .leaves_nothing = options.leaves_nothing};
+// A single cpprund, as its status shows it: the leader since its start.
+DaemonSnapshot alone_of(const DaemonOptions& options, const Listening& listening) {
+  const std::string name = options.name.empty() ? own_host() : options.name;
   const std::string host = is_one_address(options.host) ? options.host : own_host();
-  set.place = to_string(options.advertised.empty()
-                            ? Endpoint{host, listening.port}
-                            : *parse_member_address(options.advertised, listening.port));
-  if (!options.standby_of.empty() &&
-      to_string(*parse_member_address(options.standby_of)) == set.place) {
-    return failure(
-        fmt::format("--standby-of={} is the address of this cpprund itself; give the address of "
-                    "the leader, or omit the flag to start a leader",
-                    options.standby_of));
-  }
-  if (options.etcd.empty()) return set;
+  const std::string place = to_string(
+      options.advertised.empty() ? Endpoint{host, listening.port}
+                                 : *parse_member_address(options.advertised, listening.port));
+  const WallTime now = wall_now();
+  return {
+      .name = name,
+      .place = place,
+      .version = std::string(version_text()),
+      .leads = true,
+      .epoch = static_cast<std::uint64_t>(now.time_since_epoch() / std::chrono::milliseconds(1)),
+      .since = now,
+      .leader = name,
+      .leader_address = place};
+}
+
+// This member's identity in the cluster, and its access to etcd.
+Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
+                                                const DaemonSnapshot& alone,
+                                                HelperProcesses& side) {
   EtcdAccess access{.endpoints = *parse_etcd_endpoints(options.etcd),
                     .user = options.etcd_user,
                     .authorities_file = options.etcd_authorities_file,
@@ -195,8 +191,15 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
     }
     access.password = *word;
   }
-  set.etcd = std::move(access);
-  return set;
+  return ReplicaControllerOptions{
+      .name = member_name(alone.name, fmt::format("{:016x}", random_word())),
+      .cluster = options.cluster,
+      .place = alone.place,
+      .version = alone.version,
+      .etcd = std::move(access),
+      .etcd_lease = options.etcd_lease,
+      .standbys_max = options.standbys_max,
+      .leaves_nothing = options.leaves_nothing};
 }
 
 // A second SIGTERM during shutdown must not turn a clean exit into a killed process.
@@ -209,13 +212,18 @@ void block_further_signals() {
   ::pthread_sigmask(SIG_BLOCK, &late, nullptr);
 }
 
-// What the server's callbacks use. `set` is valid once the port is open.
+// What the server's callbacks use. `set` and `alone` are valid once the port is open.
 struct Ends {
   DaemonLog& log;
   JobEvents& events;
   StateRecovery& state;
-  const std::unique_ptr<ReplicaController>& set;
+  const std::unique_ptr<ReplicaController>& set;  // null: a single cpprund
+  const DaemonSnapshot& alone;
 };
+
+constexpr const char* no_cluster =
+    "this cpprund was started without --etcd and has no standby; "
+    "start two cpprunds with the same --etcd and --cluster";
 
 // There is no local agent, and a daemon never finishes.
 CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
@@ -240,55 +248,39 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
           },
       .daemon =
           [ends] {
-            DaemonSnapshot seen = ends.set->seen();
+            DaemonSnapshot seen = ends.set ? ends.set->seen() : ends.alone;
             seen.durable = ends.state.is_durable();
             seen.is_synced = ends.state.is_synced();
             return seen;
           },
       .hand_over =
           [ends](auto then) {
+            if (!ends.set) return then({CommandResult::Kind::not_now, no_cluster});
             ends.set->hand_over([then = std::move(then)](const Result<std::string>& said) {
               using Kind = CommandResult::Kind;
               then(said ? CommandResult{Kind::done, *said}
                         : CommandResult{Kind::not_now, said.error().reason});
             });
           },
-      .follower = [ends](auto channel, const auto& follow, const auto& peer,
-                         const auto& owner) { ends.set->adopt(channel, follow, peer, owner); }};
-}
-
-// Resumes the identity of the previous life if all of its state is here.
-SelfRecord self_of(const DaemonOptions& options, const StateRecovery& state) {
-  SelfRecord self{.life = fmt::format("{:016x}", random_word()), .set = options.cluster};
-  const auto& found = state.found_self();
-  if (!found) return self;
-  self.cluster = found->cluster;
-  self.epoch = found->epoch;
-  if (auto life = life_that_goes_on(*found, own_boot())) self.life = *std::move(life);
-  return self;
-}
-
-ReplicaController::Callbacks set_callbacks(const Ends& ends, OwnerAccess& access,
-                                           CoordinatorServer& server, SelfRecord self) {
-  StateRecovery& state = ends.state;
-  return {
-      .say = [&log = ends.log](LogLevel level, const std::string& text) { log.say(level, text); },
-      .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
-      .recover_own = [&state, &server] { return state.recover(server); },
-      .forget_own = [&state] { state.forget_all(); },
-      .keep_self =
-          [&state, self = std::move(self)](const ElectionMemory& memory, bool has_all) {
-            SelfRecord record = self;
-            record.cluster = memory.cluster;
-            record.epoch = static_cast<std::uint64_t>(memory.epoch);
-            record.has_all = has_all;
-            state.keep_self(std::move(record));
-          },
-      .leader_changed =
-          [&server, &log = ends.log](const LeaderChange& change) {
-            log.say(LogLevel::info, leader_changed_text(change));
-            server.tell_event(leader_changed_line(change, own_host()));
+      .follower =
+          [ends](auto channel, const auto& follow, const auto& peer, const auto& owner) {
+            if (ends.set) return ends.set->adopt(channel, follow, peer, owner);
+            ends.log.say(LogLevel::warning,
+                         fmt::format("rejected standby {}: {}", peer.host_text(), no_cluster));
+            channel->send(link::Refused{no_cluster});
+            channel->hang_up(no_cluster);
           }};
+}
+
+ReplicaController::Callbacks set_callbacks(DaemonLog& log, OwnerAccess& access,
+                                           CoordinatorServer& server) {
+  return {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
+          .sees_all = [&access](const std::string& owner) { return access.sees_all(owner); },
+          .leader_changed =
+              [&server, &log](const LeaderChange& change) {
+                log.say(LogLevel::info, leader_changed_text(change));
+                server.tell_event(leader_changed_line(change, own_host()));
+              }};
 }
 
 std::function<void(int)> lost_stdout(DaemonLog& log) {
@@ -318,42 +310,43 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   connect(notifier, environment, log);
   asio::signal_set signals(io, SIGTERM, SIGINT);
   std::unique_ptr<ReplicaController> set;
+  DaemonSnapshot alone;
+  const auto last_words = loop_of(io).make_alarm();
   signals.async_wait([&](const asio::error_code&, int) {
     tell(notifier, stopping_message(), log);
-    if (set == nullptr) return io.stop();
     // A second signal ends the process at once.
     signals.async_wait([&](const asio::error_code&, int) { io.stop(); });
-    set->leave([&] { io.stop(); });
+    if (set) return set->leave([&] { io.stop(); });
+    // Messages that have arrived are handled first: their senders may have exited.
+    last_words->ring_in(bounds::last_words, [&] { io.stop(); });
   });
   JobEvents events(own_host());
   StateRecovery state(log);
   const auto opened = state.open(io, side, options.state_directory, options.state_is_synced);
   if (!opened) return fail(opened.error());
-  CoordinatorServer server(io, callbacks_of({log, events, state, set}),
+  CoordinatorServer server(io, callbacks_of({log, events, state, set, alone}),
                            {.memory = memory_of(options)});
   OwnerAccess access(server);
-  OwnerReload owners(
-      io, options,
-      {.say = [&log](LogLevel level, const std::string& text) { log.say(level, text); },
-       .take = [&access](Owners taken) { return access.take(std::move(taken)); }});
+  const auto say = [&log](LogLevel level, const std::string& text) { log.say(level, text); };
+  OwnerReload owners(io, options, {.say = say, .take = [&access](Owners taken) {
+                                     return access.take(std::move(taken));
+                                   }});
   if (const auto loaded = owners.load(); !loaded) return fail(loaded.error());
   const auto listening = server.open(
       listen_options(options, *passed, log), coordinator_options(options), plain_store(options),
       {.access = options.status_access, .names = given_names(options)});
   if (!listening) return fail(listening.error());
-  const std::string set_of_etcd = options.etcd.empty() ? "" : options.cluster;
-  if (const auto loaded = state.load(server, set_of_etcd); !loaded) return fail(loaded.error());
-  if (!options.follows()) (void)state.recover(server);
-  auto self = self_of(options, state);
-  auto set_options = options_of_set(options, *listening, side, self);
-  if (!set_options) return fail(set_options.error());
-  set = std::make_unique<ReplicaController>(
-      ports_of(
-          io, side, [&log](LogLevel level, const std::string& text) { log.say(level, text); },
-          [&access] { return access.for_dialing(); }),
-      server, *std::move(set_options),
-      set_callbacks({log, events, state, set}, access, server, std::move(self)));
-  if (const auto started = set->start(); !started) return fail(started.error());
+  if (const auto loaded = state.load(server); !loaded) return fail(loaded.error());
+  state.recover(server);
+  alone = alone_of(options, *listening);
+  if (options.is_member()) {
+    auto set_options = options_of_set(options, alone, side);
+    if (!set_options) return fail(set_options.error());
+    set = std::make_unique<ReplicaController>(
+        ports_of(io, side, say, [&access] { return access.for_dialing(); }), server,
+        *std::move(set_options), set_callbacks(log, access, server));
+    if (const auto started = set->start(); !started) return fail(started.error());
+  }
   const auto lost = lost_stdout(log);  // the reader of a pipe may have closed it
   const auto file_writer =
       FileWriterProcess::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
@@ -442,8 +435,8 @@ void shut_in(const DaemonOptions& options, const std::optional<DoorDirectory>& d
              DaemonLog& log) {
   // The secrets are read again at SIGHUP.
   SandboxWants wants{
-      .readable = secret_places(options), .door = door, .connects = options.follows()};
-  if (options.follows()) {
+      .readable = secret_places(options), .door = door, .connects = options.is_member()};
+  if (options.is_member()) {
     // Host names are resolved again at each dial.
     for (const char* const place : {"/etc", "/lib", "/usr/lib", "/run/systemd/resolve"}) {
       if (::access(place, R_OK) == 0) wants.readable.emplace_back(place);

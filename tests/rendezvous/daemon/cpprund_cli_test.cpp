@@ -66,6 +66,23 @@ TEST_CASE("what is kept may be synced, and nothing is where nothing is kept") {
   CHECK(alone.text.find("--state-sync requires --state") != std::string::npos);
 }
 
+TEST_CASE("jobs are kept on disk or in a cluster, and a removed flag names its replacement") {
+  const auto both = end_of({"--etcd=http://a:2379", "--state=/s"});
+  CHECK(both.exit_code == 2);
+  CHECK(both.text.find("--etcd and --state cannot be used together") != std::string::npos);
+  CHECK(both.text.find("\n  hint: omit --state") != std::string::npos);
+  for (const auto& words : {std::vector<const char*>{"--standby-of", "a:29400"},
+                            std::vector<const char*>{"--etcd=http://a:2379", "--standby-of=a"}}) {
+    const auto gone = end_of(words);
+    CHECK(gone.exit_code == 2);
+    CHECK(gone.text.starts_with("cpprund: error: --standby-of was removed"));
+    CHECK(
+        gone.text.find("\n  hint: for a planned restart, run a single cpprund with --state; for "
+                       "several cpprunds, start all of them with the same --etcd and --cluster") !=
+        std::string::npos);
+  }
+}
+
 TEST_CASE("what strangers can take is for a site to say, within what can be") {
   const auto parsed = parse(
       {"--max-jobs=5", "--max-jobs-per-address=2", "--max-links-per-address=9", "--max-lease=30"});

@@ -50,4 +50,9 @@ TEST_CASE("what a later cpprund has written is called that") {
   CHECK(later.error().clause == "is of version 2, but this cpprund reads version 1");
 }
 
+TEST_CASE("the record of a cluster member is not a job's record") {
+  CHECK(is_member_record(R"({"cpprund":{"life":"12ab"}})"));
+  CHECK_FALSE(is_member_record(R"({"version":1,"job":"j"})"));
+}
+
 }  // namespace state_file_test

@@ -10,6 +10,7 @@ namespace election_asking_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 
 TEST_CASE("who follows looks so often that a successor loses little") {

@@ -7,6 +7,7 @@ namespace election_check_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 
 // The table asks check() after each step; so does the simulation, some millions of times.
 TEST_CASE("nothing is broken about a contest in any phase of its life") {

@@ -13,6 +13,7 @@ namespace election_leading_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 using Phase = LeaderElection::Phase;
 

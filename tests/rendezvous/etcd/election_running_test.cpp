@@ -10,6 +10,7 @@ namespace election_running_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 using Phase = LeaderElection::Phase;
 
@@ -57,7 +58,6 @@ TEST_CASE("who follows is told who leads, and only what is new") {
   CHECK(beta.all<election::LeaderIs>() ==
         std::vector<election::LeaderIs>{
             {alpha.last<election::Leads>().epoch, "alpha", "card of alpha", {"alpha"}}});
-  CHECK(beta.count<election::ClusterIs>() == 1);
   alpha.tell(election::Publish{{"beta"}, 1});
   alpha.serve();
   beta.pass(300ms);
@@ -212,20 +212,7 @@ TEST_CASE("a lease that may have been granted is taken back, and another one ask
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("an epoch that is not the highest is not led") {
-  Etcd etcd;
-  Candidate alpha(etcd, options_named("alpha", {.epoch = 100}));
-  alpha.tell(election::Enter{});
-  alpha.pass(5s);
-  CHECK_FALSE(alpha.leads());
-  REQUIRE(alpha.count<election::Inconsistent>() == 1);
-  CHECK(alpha.last<election::Inconsistent>().reason.find("restored from an old snapshot") !=
-        std::string::npos);
-  CHECK(alpha.count<election::NobodyLeads>() == 0);
-  CHECK(etcd.model.leases() == 0);
-}
-
-TEST_CASE("nor followed: an etcd that is restored has nobody's trust until it is what it was") {
+TEST_CASE("a restored etcd is not trusted until it has its data again") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -245,28 +232,41 @@ TEST_CASE("nor followed: an etcd that is restored has nobody's trust until it is
   beta.tell(election::Enter{});
   beta.pass(1s);
   CHECK(beta.count<election::Inconsistent>() == 1);
+  CHECK(beta.last<election::Inconsistent>().reason.find("restored from an old snapshot") !=
+        std::string::npos);
   CHECK(beta.count<election::LeaderIs>() == 0);
+  CHECK_FALSE(beta.leads());
   etcd.model.restore(newest);
   beta.pass(1s);
   CHECK(beta.count<election::Unbarred>() == 1);
   CHECK(beta.leads());
 }
 
-TEST_CASE("another cluster's keys are left alone") {
+TEST_CASE("the keys of another cluster are left alone, and so is an emptied etcd") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
-  alpha.pass(1s);
-  const auto cluster = alpha.last<election::ClusterIs>().id;
-  CHECK(cluster == *etcd.value(table_keys.cluster()));
-  Candidate same(etcd, options_named("same", {.cluster = cluster}));
-  Candidate other(etcd, options_named("other", {.cluster = "0123"}));
-  same.pass(100ms);
-  other.pass(100ms);
-  CHECK(same.count<election::LeaderIs>() == 1);
-  CHECK(same.count<election::Inconsistent>() == 0);
-  CHECK(other.count<election::LeaderIs>() == 0);
-  CHECK(other.last<election::Inconsistent>().reason.find("instead of 0123") != std::string::npos);
+  const auto cluster = *etcd.value(table_keys.cluster());
+  Candidate beta(etcd, "beta");
+  beta.tell(election::Enter{});
+  beta.pass(100ms);
+  REQUIRE(beta.count<election::LeaderIs>() == 1);
+  beta.forget();
+  etcd.change({etcd::Put{table_keys.cluster(), "0123"}});
+  beta.pass(1s);
+  CHECK(beta.last<election::Inconsistent>().reason.find("instead of " + cluster) !=
+        std::string::npos);
+  etcd.change({etcd::Put{table_keys.cluster(), cluster}});
+  beta.pass(1s);
+  REQUIRE(beta.count<election::Unbarred>() == 1);
+  etcd.model.remove(table_keys.cluster());
+  beta.forget();
+  beta.pass(1s);
+  CHECK(beta.last<election::Inconsistent>().reason ==
+        "etcd has no data for \"/cpprun/test/\", but had cluster " + cluster +
+            " before: it was emptied, or it is another etcd; restart every cpprund of this "
+            "cluster");
+  CHECK(beta.count<election::LeaderIs>() == 0);
 }
 
 TEST_CASE("what somebody else has written under its keys stops it, in words") {

@@ -21,13 +21,12 @@ using namespace std::chrono_literals;
 
 inline const ElectionKeys table_keys = *ElectionKeys::make("test");
 
-inline ElectionOptions options_named(const std::string& name, ElectionMemory memory = {}) {
+inline ElectionOptions options_named(const std::string& name) {
   return {.name = name,
           .card = "card of " + name,
           .keys = table_keys,
           .endpoints = {{false, "a", 2379}, {false, "b", 2379}, {false, "c", 2379}},
           .ttl = 2s,
-          .memory = std::move(memory),
           .seed = std::hash<std::string>{}(name)};
 }
 

@@ -92,7 +92,6 @@ void ElectionWorld::begin(int who) {
        .endpoints = std::vector<EtcdEndpoint>(static_cast<std::size_t>(options_.etcd.members),
                                               EtcdEndpoint{false, "etcd", 2379}),
        .ttl = options_.ttl,
-       .memory = program.memory,
        .seed = sim::Random(seed_, who, life).next()}));
   note(fmt::format("p{} begins", who));
   program.driver->start(
@@ -181,14 +180,9 @@ void ElectionWorld::hear(int who, const election::Action& action) {
   TimePoint until{};
   if (const auto* const leads = std::get_if<election::Leads>(&action)) {
     until = program.clock.truth(leads->until);
-    program.memory.epoch = std::max(program.memory.epoch, leads->epoch);
     program.synced.clear();
   } else if (const auto* const renewed = std::get_if<election::Renewed>(&action)) {
     until = program.clock.truth(renewed->until);
-  } else if (const auto* const is = std::get_if<election::LeaderIs>(&action)) {
-    program.memory.epoch = std::max(program.memory.epoch, is->epoch);
-  } else if (const auto* const cluster = std::get_if<election::ClusterIs>(&action)) {
-    program.memory.cluster = cluster->id;
   } else if (const auto* const deposed = std::get_if<election::Deposed>(&action)) {
     if (options_.keeps_lead && !deposed->is_orderly && objection_.empty()) {
       objection_ = fmt::format("p{} is deposed: {}", who, deposed->reason);

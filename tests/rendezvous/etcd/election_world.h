@@ -69,8 +69,7 @@ class ElectionWorld {
     bool is_stopped = false;
     bool is_waking = false;                        // it hears now what came while it was
     std::vector<std::function<void()>> held = {};  // what comes while it is
-    ElectionMemory memory = {};
-    std::uint64_t number = 0;  // of its last wish
+    std::uint64_t number = 0;                      // of its last wish
     bool is_wanted = true;
     bool is_withdrawn = false;
     std::vector<std::string> synced = {};

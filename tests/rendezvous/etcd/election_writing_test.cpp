@@ -12,6 +12,7 @@ namespace election_writing_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 
 namespace {

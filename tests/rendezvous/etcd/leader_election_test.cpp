@@ -10,6 +10,7 @@ namespace leader_election_test {
 
 using namespace cpprun;
 using namespace cpprun::test;
+using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 
 static_assert(StateMachine<LeaderElection>);

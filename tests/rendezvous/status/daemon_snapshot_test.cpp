@@ -75,16 +75,6 @@ TEST_CASE("a lone daemon warns by what it keeps") {
   CHECK(has(only_warning(daemon), "cannot write to its state directory (--state; see its log)"));
 }
 
-TEST_CASE("without a judge a standby helps only where the lead is handed over") {
-  DaemonSnapshot daemon = pair_of();
-  daemon.has_etcd = false;
-  CHECK(has(only_warning(daemon), "\"b\" is a standby, but becomes the leader only by a handover"));
-  daemon.leads = false;
-  daemon.standbys.clear();
-  daemon.is_in_sync = true;
-  CHECK(has(only_warning(daemon), "cpprunctl handover --address 10.0.0.1:29400"));
-}
-
 TEST_CASE("trouble with etcd is warned of by whoever leads and whoever stands by") {
   DaemonSnapshot daemon = pair_of();
   daemon.trouble = "no member answers";
@@ -99,8 +89,6 @@ TEST_CASE("one that stands by warns where it lacks something, or nobody leads") 
   DaemonSnapshot daemon = pair_of();
   daemon.leads = false;
   CHECK(has(only_warning(daemon), "is not in sync yet"));
-  daemon.is_left_behind = true;
-  CHECK(has(only_warning(daemon), "restart it with --standby-of=10.0.0.1:29400"));
   daemon.leader.clear();
   CHECK(has(only_warning(daemon), "this cpprund knows no leader"));
 }

@@ -40,9 +40,6 @@ class StagedServer : public ReplicatedCoordinator {
   void leader_until(std::optional<TimePoint> until) override { until_ = until; }
   std::optional<TimePoint> speaks_until() const override { return until_; }
   std::size_t link_count() const override { return 0; }
-  std::optional<std::uint64_t> epoch() const override {
-    return members_ ? std::optional(members_->epoch) : std::nullopt;
-  }
   void wait_for(CommitSource, std::uint64_t) override {}
   void kept(CommitSource keeping, std::uint64_t through) override {
     if (keeping == CommitSource::etcd) kept_in_etcd = through;
@@ -100,18 +97,9 @@ inline ReplicaControllerOptions options_with_etcd() {
           .version = "1",
           .etcd = EtcdAccess{.endpoints = {EtcdEndpoint{false, "etcd", 2379}}}};
 }
-// "bravo:1"; empty: it leads.
-inline ReplicaControllerOptions options_without(const std::string& standby_of = {}) {
-  return {.name = "alpha#1",
-          .cluster = "c",
-          .place = "alpha:1",
-          .version = "1",
-          .standby_of = standby_of};
-}
 
 struct StagedDaemon {
-  explicit StagedDaemon(ReplicaControllerOptions options = options_with_etcd())
-      : server(loop), set(ports(), server, std::move(options), callbacks()) {
+  StagedDaemon() : server(loop), set(ports(), server, options_with_etcd(), callbacks()) {
     CHECK(set.start().has_value());
   }
   void etcd_says(const election::Action& action) {
@@ -131,7 +119,7 @@ struct StagedDaemon {
                .version = "1",
                .features = link::standby_features,
                .address = name.substr(0, name.find('#')) + ":1",
-               .has_etcd = election != nullptr},
+               .has_etcd = true},
               {}, "");
     loop.run_until_idle();
     return link;
@@ -174,9 +162,6 @@ struct StagedDaemon {
   ReplicaController::Callbacks callbacks() {
     return {.say = [this](LogLevel, const std::string& it) { said.push_back(it); },
             .sees_all = [](const std::string&) { return true; },
-            .recover_own = [this] { return has_own; },
-            .forget_own = [this] { has_own = false; },
-            .keep_self = [this](const ElectionMemory& memory, bool) { kept = memory; },
             .leader_changed = [](const LeaderChange&) {}};
   }
 
@@ -186,8 +171,6 @@ struct StagedDaemon {
   StagedElection* election = nullptr;
   std::shared_ptr<StagedDial::Line> line;
   std::string dialled;
-  bool has_own = true;  // its directory has everything
-  ElectionMemory kept;
   ReplicaController set;
 };
 

@@ -211,14 +211,6 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   CHECK(is_over);
 }
 
-// --- what it remembers ---------------------------------------------------------------------------
-
-TEST_CASE("a leader remembers its own epoch for its next life") {
-  StagedDaemon alpha;
-  alpha.win(7);
-  CHECK(alpha.kept.epoch == 7);
-}
-
 // --- how it is called ----------------------------------------------------------------------------
 
 TEST_CASE("a name that is too long is not etcd's fault") {
@@ -246,96 +238,27 @@ TEST_CASE("a leader of the same name at another place is somebody else, and is a
   CHECK(again.server.followed().reason == "the lease of its previous run has not ended yet");
 }
 
-// --- without etcd --------------------------------------------------------------------------------
+// --- who stands by for whom ----------------------------------------------------------------------
 
-namespace {
-
-// It is to stand by for "bravo", and hears that.
-struct StagedFollower : StagedDaemon {
-  StagedFollower() : StagedDaemon(options_without("bravo:1")) {}
-  void hear(const link::Message& message) {
-    line->callbacks.up("local");
-    line->callbacks.message(message);
-    loop.run_until_idle();
-  }
-  void hear_that_leads(const std::string& host, std::uint64_t epoch) {
-    hear(link::NotLeading{"not the leader", host, host.empty() ? 0 : 1, epoch});
-    if (!set.seen().leads) line->callbacks.down("it has hung up");
-    loop.pass(1s);
-  }
-};
-
-}  // namespace
-
-TEST_CASE("whoever is to stand by for one that does not lead finds the one that does") {
-  StagedFollower alpha;
-  CHECK(alpha.dialled == "bravo:1");
-  alpha.hear_that_leads("charlie", 7);
-  CHECK(alpha.says("the cpprund at bravo:1 is not the leader; it refers to charlie:1"));
-  CHECK(alpha.dialled == "charlie:1");
-  alpha.hear(link::Leads{"charlie#3", "c", "1", link::standby_features, 7});
+TEST_CASE("a member that lost leadership follows the next leader") {
+  StagedLeader alpha;
+  alpha.etcd_says(election::Deposed{"its lease has ended", /*is_orderly=*/false});
+  alpha.etcd_says(election::LeaderIs{7, "charlie#3", "charlie:1", {}});
+  CHECK_FALSE(alpha.set.seen().leads);
+  REQUIRE(alpha.dialled == "charlie:1");
+  alpha.line->callbacks.up("local");
+  alpha.line->callbacks.message(
+      link::Leads{"charlie#3", "c", "1", link::standby_features, 7, true});
   CHECK(alpha.set.seen().leader == "charlie");
   CHECK(alpha.set.seen().leader_address == "charlie:1");
   CHECK(alpha.server.followed().address == "charlie");
-  // And asks anew where that one is gone.
-  alpha.line->callbacks.down("its link is cut");
-  alpha.loop.pass(1s);
-  CHECK(alpha.dialled == "charlie:1");
-  alpha.line->callbacks.down("nobody is there");
-  alpha.loop.pass(1s);
-  CHECK(alpha.dialled == "bravo:1");
 }
 
-TEST_CASE("one that is begun anew, and is followed by the one it is to stand by for, leads again") {
-  StagedFollower alpha;
-  alpha.hear_that_leads("alpha", 5000);
-  CHECK(alpha.set.seen().leads);
-  CHECK(alpha.set.seen().epoch == 5001);
-  CHECK(alpha.has_own);
-  CHECK(alpha.says("this cpprund is the leader again, with bravo:1 as its standby"));
-  const auto bravo = alpha.adopt("bravo#2");
-  CHECK(std::holds_alternative<link::Leads>(bravo->messages.front()));
-}
-
-TEST_CASE("the same where its place is named in other words than its own") {
-  StagedFollower alpha;
-  // Somebody has named it itself.
-  alpha.adopt("alpha#1");
+TEST_CASE("a standby accepts no standby, and a member that dials itself is disconnected") {
+  StagedDaemon alpha;
+  CHECK(alpha.adopt("bravo#2")->ended == "not the leader");
+  CHECK(alpha.adopt("alpha#1")->ended == "connected to itself");
   CHECK_FALSE(alpha.set.seen().leads);
-  alpha.hear_that_leads("alpha.example", 5000);
-  REQUIRE(alpha.dialled == "alpha.example:1");
-  const auto itself = alpha.adopt("alpha#1");
-  CHECK(itself->ended == "connected to itself");
-  CHECK(alpha.set.seen().leads);
-  CHECK(alpha.set.seen().epoch == 5001);
-}
-
-TEST_CASE("one that has handed over does not lead by the word of whoever has not heard that yet") {
-  StagedDaemon alpha(options_without());
-  const auto epoch = alpha.set.seen().epoch;
-  const auto bravo = alpha.adopt("bravo#2");
-  alpha.has_all(*bravo);
-  alpha.set.hand_over([](const Result<std::string>&) {});
-  alpha.loop.run_until_idle();
-  REQUIRE(alpha.dialled == "bravo:1");
-  alpha.line->callbacks.up("local");
-  alpha.line->callbacks.message(link::NotLeading{"not the leader", "alpha", 1, epoch});
-  CHECK_FALSE(alpha.set.seen().leads);
-  alpha.line->callbacks.message(link::NotLeading{"not the leader", "alpha", 1, epoch + 1});
-  CHECK(alpha.set.seen().leads);
-}
-
-TEST_CASE("two that are each to stand by for the other say so, and neither names the other") {
-  StagedFollower alpha;
-  const auto bravo = alpha.adopt("bravo#2");
-  const auto* const answer = std::get_if<link::NotLeading>(&bravo->messages.front());
-  REQUIRE(answer != nullptr);
-  CHECK(answer->address.empty());
-  alpha.hear_that_leads("", 0);
-  CHECK_FALSE(alpha.set.seen().leads);
-  CHECK(
-      alpha.says("the cpprund at bravo:1 is a standby and knows no leader; if every cpprund says "
-                 "this, restart one of them without --standby-of"));
 }
 
 TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {

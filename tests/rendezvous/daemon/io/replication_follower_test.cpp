@@ -37,7 +37,7 @@ struct Staged {
              .end_replicas = [] {},
              .heard = [](const link::Leads&, const Endpoint&) {},
              .caught_up = [] {},
-             .take_over = [](std::uint64_t) {},
+             .take_over = [] {},
              .lost = [this](const std::string&, Duration) { ++lost; }}) {
     follower.follow("alpha", 1, {.name = "bravo", .cluster = "c"});
   }
@@ -111,18 +111,6 @@ TEST_CASE("own sleep is no silence of the one that leads") {
   CHECK_FALSE(staged.line->is_hung_up);
   staged.loop.pass(1s);
   CHECK(staged.lost == 1);
-}
-
-TEST_CASE("who leads by etcd is not followed by one that does not ask it") {
-  Staged staged;
-  staged.line->callbacks.up("local");
-  staged.line->callbacks.message(
-      link::Leads{.name = "alpha", .cluster = "c", .epoch = 1, .has_etcd = true});
-  CHECK(staged.line->is_hung_up);
-  CHECK(staged.said.front() ==
-        "cannot be a standby of the cpprund at alpha:1: the leader uses --etcd, but this cpprund "
-        "does "
-        "not; start it with the same --etcd and --cluster");
 }
 
 TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {

@@ -26,9 +26,9 @@ inline constexpr Duration stage_ttl = std::chrono::seconds(2);
 class Candidate {
  public:
   Candidate(asio::io_context& context, const std::string& name, const EtcdAccess& access,
-            Duration ttl = stage_ttl, ElectionMemory memory = {})
+            Duration ttl = stage_ttl)
       : name_(name),
-        host_(context, options_of(name, access, ttl, std::move(memory)), access, tls_of(access),
+        host_(context, options_of(name, access, ttl), access, tls_of(access),
               [this](const election::Action& action) { hear(action); }) {
     host_.start();
   }
@@ -57,14 +57,13 @@ class Candidate {
   void forget() { said_.clear(); }
 
  private:
-  static ElectionOptions options_of(const std::string& name, const EtcdAccess& access, Duration ttl,
-                                    ElectionMemory memory) {
+  static ElectionOptions options_of(const std::string& name, const EtcdAccess& access,
+                                    Duration ttl) {
     return {.name = name,
             .card = "card of " + name,
             .keys = *ElectionKeys::make("test"),
             .endpoints = access.endpoints,
             .ttl = ttl,
-            .memory = std::move(memory),
             .seed = random_word()};
   }
   static std::shared_ptr<TlsClientContext> tls_of(const EtcdAccess& access) {
@@ -98,9 +97,8 @@ class Stage {
   explicit Stage(EtcdAccess access = {}) : access_(std::move(access)) {}
   void reach(EtcdAccess access) { access_ = std::move(access); }
 
-  Candidate& add(const std::string& name, Duration ttl = stage_ttl, ElectionMemory memory = {}) {
-    candidates_.push_back(
-        std::make_unique<Candidate>(context_, name, access_, ttl, std::move(memory)));
+  Candidate& add(const std::string& name, Duration ttl = stage_ttl) {
+    candidates_.push_back(std::make_unique<Candidate>(context_, name, access_, ttl));
     return *candidates_.back();
   }
   // As if its process were killed: it says nothing more to anybody.

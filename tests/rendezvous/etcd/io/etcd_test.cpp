@@ -66,7 +66,6 @@ TEST_CASE("the first leads, the next one follows, and both know what was written
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& alpha = stage.add("alpha");
   stage.await([&] { return alpha.count<election::NobodyLeads>() == 1; }, "alpha looks");
-  CHECK(alpha.count<election::ClusterIs>() == 0);
   const auto begun = boot_now();
   alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
@@ -78,8 +77,6 @@ TEST_CASE("the first leads, the next one follows, and both know what was written
   stage.await([&] { return sees(beta, "alpha"); }, "beta follows");
   CHECK(beta.last<election::LeaderIs>() ==
         election::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
-  stage.await([&] { return alpha.count<election::ClusterIs>() == 1; }, "alpha knows its cluster");
-  CHECK(beta.last<election::ClusterIs>() == alpha.last<election::ClusterIs>());
 
   alpha.tell(election::Keep{"job", "record", 1});
   alpha.tell(election::Keep{"gone", "record", 2});
@@ -180,44 +177,6 @@ TEST_CASE("who begins anew under its name waits for the end of what it was") {
              in_seconds(boot_now() - killed));
   CHECK(alpha->epoch() > epoch);
   CHECK(alpha->last<election::LeaderIs>()->name == "alpha");
-}
-
-TEST_CASE("another etcd than the one before is neither led nor followed") {
-  if (skips_without_etcd()) return;
-  EtcdCluster etcd(EtcdCluster::Options{.members = 1});
-  Stage stage({.endpoints = etcd.endpoints()});
-  Candidate& emptied = stage.add("emptied", stage_ttl, {.cluster = "0123"});
-  emptied.tell(election::Enter{});
-  stage.await([&] { return emptied.count<election::Inconsistent>() == 1; }, "it is barred");
-  CHECK(emptied.last<election::Inconsistent>()->reason ==
-        "etcd has no data for \"/cpprun/test/\", but had cluster 0123 before: it was emptied, or "
-        "it is another etcd; restart every cpprund of this cluster, with an empty directory for "
-        "--state");
-  stage.kill(emptied);
-  Candidate& alpha = stage.add("alpha");
-  alpha.tell(election::Enter{});
-  stage.await([&] { return alpha.leads() && alpha.count<election::ClusterIs>() == 1; }, "it leads");
-  const auto cluster = alpha.last<election::ClusterIs>()->id;
-
-  Candidate& other = stage.add("other", stage_ttl, {.cluster = "0123"});
-  Candidate& restored = stage.add("restored", stage_ttl, {.cluster = cluster, .epoch = 1'000'000});
-  Candidate& same = stage.add("same", stage_ttl, {.cluster = cluster, .epoch = 1});
-  for (Candidate* each : {&other, &restored, &same}) each->tell(election::Enter{});
-  stage.await(
-      [&] {
-        return other.count<election::Inconsistent>() == 1 &&
-               restored.count<election::Inconsistent>() == 1 && sees(same, "alpha");
-      },
-      "two are barred");
-  CHECK(integration::contains(other.last<election::Inconsistent>()->reason,
-                              "in etcd instead of 0123"));
-  CHECK(integration::contains(restored.last<election::Inconsistent>()->reason,
-                              "etcd was restored from an old snapshot"));
-  stage.kill(same);
-  stage.kill(alpha);
-  stage.run_for(6s);
-  CHECK(other.count<election::LeaderIs>() + restored.count<election::LeaderIs>() == 0);
-  CHECK(stage.leaders() == 0);
 }
 
 }  // namespace etcd_test
