@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compares the test cases of a build with the list in tests/cases.txt.
 
-    cases_test.py BUILD LIST            fails where one has gone, or is new and not in the list
+    cases_test.py BUILD LIST            fails if a case is gone, or is new and not in the list
     cases_test.py BUILD LIST --write    writes the list
 
 A case that is renamed, or no longer compiled, does not vanish without a change to the list. A name
@@ -23,12 +23,12 @@ import sys
 import tempfile
 
 
-# A build machine may be unable to fetch MPI; all else it has.
+# A build machine may be unable to fetch MPI; it has everything else.
 NEED_MPI = ("mpi_test", "worker_mpi_test")
 
 
 def tests_of(build):
-    # CTest replaces the log of the run that is under way, so it is asked in a directory of its own.
+    # CTest replaces the log of the running test, so it runs in a directory of its own.
     with tempfile.TemporaryDirectory() as place:
         (pathlib.Path(place) / "CTestTestfile.cmake").write_text(f'subdirs("{build}")\n')
         text = subprocess.run(
@@ -38,7 +38,7 @@ def tests_of(build):
 
 
 def cases_of_program(command):
-    """What a doctest program lists; nothing where it is none."""
+    """The cases that a doctest program lists; none for other programs."""
     listed = subprocess.run(
         command + ["--list-test-cases", "--no-colors=true"], capture_output=True, text=True,
         stdin=subprocess.DEVNULL, timeout=120)
@@ -97,7 +97,7 @@ def read(path):
 
 
 def differences(listed, found):
-    """Sentences about what is not the same."""
+    """Sentences about the differences."""
     for name, cases in listed.items():
         if name not in found:
             yield f"the test {name} is gone, with {len(cases)} cases"
@@ -130,7 +130,7 @@ def main():
         given.list.write_text(written(found))
         return 0
     listed = read(given.list)
-    # What needs LibTorch, PyTorch or MPI is not configured on every machine.
+    # Tests that need LibTorch, PyTorch or MPI are not configured on every machine.
     absent = sorted(name for name in listed if name not in found
                     and (name in NEED_MPI or not os.environ.get("CI")))
     if absent:

@@ -8,13 +8,13 @@
 
 ubuntu_suites=(jammy noble questing resolute)
 
-# bare_root SUITE DIRECTORY [PACKAGE,…]: makes it once, from the mirror that debootstrap knows.
-# 1: debootstrap failed, see DIRECTORY.log.
+# bare_root SUITE DIRECTORY [PACKAGE,…]: creates it once, from debootstrap's default mirror. 1:
+# debootstrap failed, see DIRECTORY.log.
 bare_root() {
   local suite=$1 directory=$2 mirror="" components=main script=()
   [[ ! -e $directory/is_whole ]] || return 0
   if [[ " ${ubuntu_suites[*]} " == *" $suite "* ]]; then
-    # A debootstrap of Debian's may not know the name yet; all of Ubuntu's are made alike.
+    # Debian's debootstrap may not know the name yet; all Ubuntu releases use the same script.
     components=main,universe
     script=(/usr/share/debootstrap/scripts/gutsy)
     [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] ||

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one file that carries doctest's implementation into each test program.
+// The only file with doctest's implementation, for all test programs.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Configures this project where every optional dependency is broken: each is named in a line
-# "without NAME: REASON" and left out, and the configuration succeeds.
+# Configures this project with every optional dependency broken: each is named in a line "without
+# NAME: REASON", and the configuration succeeds without it.
 #   optional_test.sh SOURCE_DIRECTORY CXX_COMPILER
 set -eu
 source=$1 cxx=$2
@@ -36,7 +36,7 @@ if PATH="$work/broken:$PATH" cmake "$work/build" -DCPPRUN_WORKER=ON >"$work/log"
   fail "CPPRUN_WORKER=ON is not an error where LibTorch does not work"
 fi
 
-# What is asked for only where a LibTorch works.
+# Parts that are configured only with a working LibTorch.
 mkdir "$work/parts"
 cat >"$work/parts/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.22)
@@ -56,7 +56,7 @@ parts() {
   # This machine may have an MPI that works.
   grep -q "backend mpi: " "$work/log" || fail "$1: no line about MPI"
 }
-# Libraries that need one that is gone.
+# Libraries that need a missing library.
 echo "int unused;" >"$work/unused.cpp"
 "$cxx" -shared -fPIC -o "$work/torch/lib/libgone.so" "$work/unused.cpp"
 for library in torch torch_cpu c10; do
@@ -73,4 +73,4 @@ case $1 in -*show*) echo "-I/nowhere/openmpi/include -L/nowhere/openmpi/lib -lmp
 MPICXX
 parts "an MPI without headers"
 expect libtorch "does not load .*libgone.so"
-echo "left out with a line each: ccache, LibTorch, MPI, Python, a C compiler"
+echo "configured with a line each: without ccache, LibTorch, MPI, Python, a C compiler"

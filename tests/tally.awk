@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Counts test cases, not test programs: reads CTest's list of failed tests and its log of one run and
 # prints "passed N", "failed N", one "skip WHY" for each case that could not run here, and one
-# "bad WHO" for each program with failures: also one that ended well but of which a copy failed.
+# "bad WHO" for each program with failures: also if it succeeded but a copy of it failed.
 #
 #   awk -v suite=NAME -f tally.awk LastTestsFailed.log LastTest.log…
 #
@@ -81,7 +81,7 @@ function number_after(word) {
 function close_program(i) {
   if (name == "") return
   if (!counted && reason_count == 0 && !(name in failed_names)) cases_passed = 1
-  # doctest takes a case that returned early for one that passed.
+  # doctest counts a case that returned early as passed.
   if (counted && !unittest) cases_passed -= reason_count
   if (cases_passed < 0) cases_passed = 0
   if ((name in failed_names) && cases_failed == 0) cases_failed = 1

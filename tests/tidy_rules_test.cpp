@@ -40,7 +40,7 @@ TEST_CASE("rooms include only in the agreed direction") {
   CHECK(check_directions({"tests/sim/a.cpp", "#include \"launcher/agent/agent.h\"\n"}).empty());
 }
 
-TEST_CASE("within a room arrows point downwards only") {
+TEST_CASE("within a room includes point downwards only") {
   const auto from_plan = [](std::string path) {
     return check_directions({std::move(path), "#include \"launcher/plan/plan.h\"\n"}).size();
   };
@@ -90,7 +90,7 @@ TEST_CASE("a project header is included by its full path") {
   CHECK(check_directions({"launcher/a.cpp", "// #include \"agent.h\"\n"}).empty());
 }
 
-TEST_CASE("libraries stay in their homes") {
+TEST_CASE("libraries are used only in their files") {
   CHECK(check_libraries({"rendezvous/store/store.cpp", "#include <asio.hpp>\n"}).size() == 1);
   CHECK(check_libraries({"rendezvous/store/io/listener.cpp", "#include <asio/ip/tcp.hpp>\n"})
             .empty());
@@ -135,7 +135,7 @@ TEST_CASE("effects outside io are found in code and not in comments or names") {
   CHECK(check_effect_words({"launcher/cpprun.cpp", "std::thread t;\n"}).empty());
 }
 
-TEST_CASE("the environment is asked for in main alone, not even in io") {
+TEST_CASE("only main reads the environment, not even io") {
   const std::string asks = "::getenv(\"RANK\");\n";
   CHECK(check_environment_words({"launcher/agent/agent.cpp", asks}).size() == 1);
   CHECK(check_environment_words({"launcher/plan/io/host.cpp", asks}).size() == 1);
@@ -181,7 +181,7 @@ TEST_CASE("promises and the paths of one machine are found in prose too") {
   CHECK(check_prose_words({"docs/a.md", "the working tree, the root of it\n"}).empty());
 }
 
-TEST_CASE("cpprun::io is what the io/ folders of launcher declare, and nothing else") {
+TEST_CASE("cpprun::io is what the io/ directories of launcher declare, and nothing else") {
   const std::string with_io = "#pragma once\nnamespace cpprun::io {\n}\n";
   const std::string without = "#pragma once\nnamespace cpprun {\n}\n";
   CHECK(check_io_namespace({"launcher/plan/io/host.h", with_io}).empty());
@@ -193,12 +193,12 @@ TEST_CASE("cpprun::io is what the io/ folders of launcher declare, and nothing e
   CHECK(check_io_namespace({"worker/env/io/spawn.h", "// namespace io {\n" + without}).empty());
 }
 
-TEST_CASE("a file that names no noun is found") {
+TEST_CASE("a file name that is not a noun is found") {
   CHECK(check_file_name({"launcher/utils.h", ""}).size() == 1);
   CHECK(check_file_name({"launcher/agent/agent.h", ""}).empty());
 }
 
-TEST_CASE("files and lines have lengths that people can read") {
+TEST_CASE("files and lines have a maximum length") {
   std::string long_file;
   for (int i = 0; i <= file_lines_max; ++i) long_file += "x\n";
   CHECK(check_length({"proto/a.cpp", long_file}).size() == 1);
@@ -285,7 +285,7 @@ TEST_CASE("a method that is defined in another file than its class is found") {
   CHECK(count("int g() {}\nstatic const int x = 1;\nvoid Job::f() {}\nvoid Job::g() {}") == 1);
 }
 
-TEST_CASE("what is no method of a class of another file is left alone") {
+TEST_CASE("text that is not a method of a class of another file is left alone") {
   const auto count = [](std::string text) { return methods_elsewhere(std::move(text)).size(); };
   CHECK(count("namespace cpprun {\nvoid f() { Job::f(); }\n}\n") == 0);
   CHECK(count("namespace cpprun {\nconst auto x = Job::f({1});\nJob g(Job::Claim c) {}\n}\n") == 0);
@@ -305,7 +305,7 @@ TEST_CASE("what is no method of a class of another file is left alone") {
   CHECK(check_methods({{"tests/job.h", header}, {"tests/jobs.cpp", source}}).empty());
 }
 
-TEST_CASE("the list of classes in several files loses what is no longer true") {
+TEST_CASE("the list of classes in several files loses entries that are no longer true") {
   const std::string text = "namespace cpprun {\nvoid Job::f() {}\n}\n";
   const std::string line = "rendezvous/job/job_loss.cpp Job\n";
   CHECK(methods_elsewhere(text, "# a list\n" + line).empty());
@@ -355,7 +355,7 @@ TEST_CASE("one test file may test several classes of its directory, by including
   CHECK(untested("tests/integration/store_test.cpp", text) == 1);
 }
 
-TEST_CASE("a room that does not say what it is for is found") {
+TEST_CASE("a room without a stated purpose is found") {
   const Source source{"launcher/plan/devices.cpp", ""};
   CHECK(check_each_room_has_a_readme({source}).size() == 1);
   CHECK(check_each_room_has_a_readme({source, {"launcher/plan/README.md", ""}}).empty());
@@ -379,7 +379,7 @@ TEST_CASE("a test that no target names by its whole path is found") {
   CHECK(lost("tests/a_test.sh", "tests/CMakeLists.txt", "t(NAME a_test)") == 1);
 }
 
-TEST_CASE("a program that the page on embedding shows otherwise than it is tested is found") {
+TEST_CASE("a program on the page on embedding that differs from the tested one is found") {
   const std::string page = "docs/embedding.md";
   for (const std::string path :
        {"tests/embed/server/main.cpp", "tests/embed/c/main.c", "tests/embed/python/store.py"}) {
@@ -390,14 +390,14 @@ TEST_CASE("a program that the page on embedding shows otherwise than it is teste
   }
 }
 
-TEST_CASE("a link to a page that is not there is found") {
+TEST_CASE("a link to a missing page is found") {
   const Source map{"docs/README.md", "# M\n[a](a.md), [b](../B.md#two) and [c](https://c/d.md)\n"};
   CHECK(check_links({map, {"docs/a.md", ""}, {"B.md", ""}}).empty());
   CHECK(check_links({map, {"docs/a.md", ""}}).size() == 1);
   CHECK(check_links({map}).front().line == 2);
 }
 
-TEST_CASE("a file that a script or a page names and that is not there is found") {
+TEST_CASE("a missing file that a script or a page names is found") {
   const Source script{"tests/a.sh", "cc \"$source/worker/torch/a.cpp\"\n"};
   CHECK(check_named_files({script, {"worker/torch/a.cpp", ""}}).empty());
   CHECK(check_named_files({script}).size() == 1);
@@ -422,7 +422,7 @@ TEST_CASE("a path that a rule names and that does not exist is found") {
   CHECK(check_named_files({{"launcher/plan/a.cpp", text}}).empty());
 }
 
-TEST_CASE("the figures of a room count its files, its io/ folder's and their comments") {
+TEST_CASE("the figures of a room count its files, those of its io/ directory and their comments") {
   const auto rooms = figures_of({{"launcher/agent/a.h", "// why\nint a;  // and how\n\n\n"},
                                  {"launcher/agent/io/b.cpp", "int b;\n"},
                                  {"worker/torch/data/c.cpp", "int c;\nint d;\n"},
@@ -437,7 +437,7 @@ TEST_CASE("the figures of a room count its files, its io/ folder's and their com
   CHECK(figures_of({}).empty());
 }
 
-TEST_CASE("a room that has more than its table says is found, and a table that says too much") {
+TEST_CASE("a room that exceeds its table is found, and a table that exceeds its room") {
   const auto judged = [](std::string_view list, int lines) {
     Tree tree = {{"launcher/agent/a.cpp", ""}, {"tests/a_test.cpp", "x\n"}};
     for (int i = 0; i < lines; ++i) tree.front().text += "x\n";
@@ -526,7 +526,7 @@ TEST_CASE("the words to avoid of a room may only get fewer, and those of all roo
         std::string::npos);
 }
 
-TEST_CASE("a source that does not name its license where one looks for it is found") {
+TEST_CASE("a source without a license tag at its start is found") {
   const std::string tag = "SPDX-License-Identifier: BSD-3-Clause\n";
   CHECK(check_license_tag({"proto/a.h", "// " + tag + "#pragma once\n"}).empty());
   CHECK(check_license_tag({"proto/a.c", "// " + tag}).empty());
@@ -546,11 +546,11 @@ TEST_CASE("a page shows a program without the tag of its license") {
   CHECK(check_shown_programs({program, {"docs/embedding.md", "int b;\n"}}).size() == 1);
 }
 
-TEST_CASE("a violation reads as compilers say it") {
+TEST_CASE("a violation has the format of compiler messages") {
   CHECK(to_text({"proto/a.h", 3, "a tab", "write spaces"}) == "proto/a.h:3: a tab; write spaces");
 }
 
-TEST_CASE("the sentences of a source are its longer literals, as people will read them") {
+TEST_CASE("the sentences of a source are its longer literals, unescaped") {
   CHECK(sentences_of("#include \"a b c d e.h\"\n// \"one two three four\"\nf(\"short one\");")
             .empty());
   CHECK(sentences_of(
@@ -565,7 +565,7 @@ TEST_CASE("the troubleshooting page has every sentence about the set-up, however
   CHECK(check_troubleshooting({page, source}).empty());
   CHECK(check_troubleshooting({{"docs/troubleshooting.md", "# T\n"}, source}).size() == 1);
   CHECK(check_troubleshooting({source}).size() == 1);
-  // A list that names a sentence which nobody says any more would watch over nothing.
+  // A list that names a sentence which no longer exists would check nothing.
   CHECK(check_troubleshooting(
             {page, {"rendezvous/coordinator/coordinator.cpp", "f(\"it is over and done with\");"}})
             .size() == 2);  // two beginnings are looked for there

@@ -23,12 +23,12 @@ void show_words(const cpprun::tidy::Tree& tree) {
 
 }  // namespace
 
-TEST_CASE("every file of the house keeps the rules of the house") {
+TEST_CASE("every file keeps the house rules") {
   const char* const given = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   const std::string root = given == nullptr ? "." : given;
   if (std::getenv("CPPRUN_REWRITE_SIZES") != nullptr) cpprun::tidy::write_limits(root);
   const auto tree = cpprun::tidy::read_tree(root);
-  // A walk that finds nothing would find nothing wrong.
+  // A walk that finds no file would find no error.
   REQUIRE(tree.size() > 20);
   for (const auto& violation : cpprun::tidy::check_house(tree)) {
     FAIL_CHECK(cpprun::tidy::to_text(violation));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# One version number, from CMakeLists.txt: what the programs and the CMake package say, and that the
-# commit beside it is told from git, from a tarball, or not at all.
+# One version number, from CMakeLists.txt: the output of the programs and the CMake package, and the
+# commit beside it, which comes from git, from a tarball, or is missing.
 #   version_test.sh BUILD_DIRECTORY SOURCE_DIRECTORY
 set -eu
 build=$1 source=$2
@@ -12,7 +12,7 @@ fail() { echo "version_test: $*" >&2; exit 1; }
 number=$(sed -n 's/^project(cpprun VERSION \([0-9.]*\) .*/\1/p' "$source/CMakeLists.txt")
 [ -n "$number" ] || fail "CMakeLists.txt has no project(cpprun VERSION …)"
 
-# What the programs and the package say.
+# The output of the programs and the package.
 for program in launcher/cpprun launcher/cpprunctl rendezvous/cpprund; do
   said=$("$build/$program" --version) || fail "$program --version ended with $?"
   echo "$said" | grep -Eqx "${program#*/} $number \(commit ([0-9a-f]{12,}(-dirty)?|unknown)\)" ||
@@ -24,7 +24,7 @@ theirs=$("$build/rendezvous/cpprund" --version)
 grep -Fq "set(PACKAGE_VERSION \"$number\")" "$build/cpprunConfigVersion.cmake" ||
   fail "the CMake package is not $number"
 
-# What write_version.cmake finds in DIRECTORY, as version.cpp has it.
+# The commit that write_version.cmake finds in DIRECTORY, as version.cpp has it.
 commit_in() {
   cmake "-DSOURCE=$1" -DVERSION=7.8.9 "-DOUTPUT=$work/version.cpp" \
     -P "$1/cmake/write_version.cmake" || fail "write_version.cmake failed in $1"
@@ -42,7 +42,7 @@ if ! command -v git >/dev/null; then
   echo "skipped: no git: what a clone and a tarball say was not looked at"
   exit 77
 fi
-# Nobody's configuration and no repository above count here.
+# Ignores the user's configuration and repositories above.
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CEILING_DIRECTORIES="$work"
 git_in() { git -C "$work/tree" -c user.name=n -c user.email=e "$@"; }
 git_in init -q
@@ -59,7 +59,7 @@ git_in commit -q -a -m two
 two=$(git_in rev-parse --short=12 HEAD)
 expect "$(commit_in "$work/tree")" "$two" "after a commit"
 
-# A tarball, unpacked inside somebody else's repository.
+# A tarball, unpacked inside another repository.
 mkdir "$work/tree/unpacked"
 git_in archive HEAD | tar -x -C "$work/tree/unpacked"
 expect "$(commit_in "$work/tree/unpacked")" "$two" "in a tarball inside a repository"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Prints what the packages are made of, as CycloneDX 1.5: sbom.py VERSION ZIG-VERSION DIRECTORY.
 
-The libraries inside are headers of this machine's packages; their versions are what dpkg says.
+The libraries inside are headers of this machine's packages; dpkg knows their versions.
 """
 import datetime
 import hashlib
@@ -14,7 +14,7 @@ import sys
 import urllib.parse
 import uuid
 
-# Debian's package, the library's name, its terms.
+# Debian's package, the library's name, its license.
 LIBRARIES = [
     ("libasio-dev", "asio", "BSL-1.0"),
     ("libboost-dev", "boost", "BSL-1.0"),
@@ -23,7 +23,7 @@ LIBRARIES = [
     ("libfmt-dev", "fmt", "MIT"),
     ("nlohmann-json3-dev", "nlohmann-json", "MIT"),
 ]
-# What zig brings along: the C++ library, what it stands on, the C library of static programs.
+# What zig contributes: the C++ library and its parts, the C library of static programs.
 OF_ZIG = [
     ("libc++", "Apache-2.0 WITH LLVM-exception"),
     ("libc++abi", "Apache-2.0 WITH LLVM-exception"),
@@ -67,7 +67,7 @@ def package_file(path):
 def main(version, zig, directory):
     inside = [of_debian(*row) for row in LIBRARIES]
     inside += [library(name, f"zig-{zig}", terms) for name, terms in OF_ZIG]
-    # In libcpprun_store.so alone.
+    # Only in libcpprun_store.so.
     inside.append(library("libstdc++", said_by("g++", "-dumpfullversion") or "unknown",
                           "GPL-3.0-or-later WITH GCC-exception-3.1"))
     inside += [
@@ -80,7 +80,7 @@ def main(version, zig, directory):
     bill = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
-        # The same content has the same number.
+        # The same content has the same serial number.
         "serialNumber": "urn:uuid:" + str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(inside))),
         "version": 1,
         "metadata": {

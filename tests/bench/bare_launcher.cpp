@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The physical limit: a launcher that does nothing but start N programs, wait, and start them once
-// more if one fails. No store, two variables, no report, nobody to clean up.
+// The physical limit: a launcher that only starts N programs, waits, and starts them once more if
+// one fails. No store, two variables, no report, no cleanup.
 //
 //   bare_launcher N PROGRAM ARGUMENTS…
 
@@ -44,7 +44,7 @@ void start(Group& group, int workers, char** words) {
   }
 }
 
-// Waits for all; the first bad end takes the others with it.
+// Waits for all; the first failure ends the others.
 bool wait_for_all(Group& group, int workers) {
   bool good = true;
   while (group.alive > 0) {

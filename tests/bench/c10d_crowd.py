@@ -5,8 +5,8 @@
 
 Prints "ready", waits for a line, lets every handler connect and meet, and prints the monotonic
 clock's reading, in seconds, before the first and after the last of them, and the number of those
-that have got a rank. The handlers, the backend and the parameters are what torchrun makes of
---rdzv-backend=c10d; what is left out is torchrun's start, and the workers.
+that have a rank. The handlers, the backend and the parameters are what torchrun makes of
+--rdzv-backend=c10d; without torchrun's start and the workers.
 """
 
 import logging
@@ -55,7 +55,7 @@ def main():
     begun = min((span[0] for span in spans), default=0)
     ended = max((span[1] for span in spans), default=0)
     print(f"{begun:.6f} {ended:.6f} {len(spans)}", flush=True)
-    os._exit(0)  # without a good-bye of every handler
+    os._exit(0)  # without closing each handler
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What one heartbeat costs the coordinator's decisions, with one job and with a thousand beside it:
-// a daemon must not grow slower for a job because others are there. No sockets, no clock but ours.
+// The cost of one heartbeat in the coordinator's decisions, with one job and with a thousand beside
+// it: other jobs must not slow a daemon down. No sockets, no clock but ours.
 //
 //   coordinator_bench
 //
-// Prints a table: jobs, microseconds from a heartbeat heard to its answer and the next deadline.
+// Prints a table: jobs, microseconds from a received heartbeat to its answer and the next deadline.
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int heartbeats = 20'000;
 constexpr int rounds = 5;
 
-// A daemon with so many jobs of one node each, all of them sealed.
+// A daemon with so many jobs of one node each, all of them running.
 Coordinator daemon_with(int jobs) {
   Coordinator coordinator(
       {.only = {}, .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}});
@@ -51,9 +51,9 @@ double microseconds_per_heartbeat(int jobs) {
   std::vector<double> took;
   for (int round = 0; round < rounds; ++round) {
     const auto begin = Clock::now();
-    for (int beat = 0; beat < heartbeats; ++beat) {
+    for (int index = 0; index < heartbeats; ++index) {
       now += 1us;
-      const LinkId link{static_cast<std::uint64_t>(beat % jobs) + 1};
+      const LinkId link{static_cast<std::uint64_t>(index % jobs) + 1};
       const auto actions =
           coordinator.handle(now, Coordinator::Said{link, link::Heartbeat{.sent = 1s}});
       if (actions.size() != 1 || !coordinator.next_deadline()) return -1;

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a job is held up by a cpprund that is killed and begun anew (--state):
+"""How long a job is interrupted by a cpprund that is killed and restarted (--state):
 
     daemon_restart_bench.py CPPRUND [AGENTS] [RUNS] [KEYS] [FLAG…]
 
-AGENTS links in one process, each of which says what an agent says. Each dials again at once when
+AGENTS links in one process, each of which sends what an agent sends. Each dials again at once when
 its link ends. Measured from the start of the new cpprund: until the last link is back, and until
-the job goes on. Without KEYS workers speak to its store themselves, which is lost: each agent says
-that it has drained when it is asked to, and the job goes on when the last one has its seat in the
+the job resumes. Without KEYS workers use its store directly, which is lost: each agent reports
+that it has drained when it is asked to, and the job resumes when the last one has its seat in the
 next round. With KEYS stores are local, the first agent's worker has set so many keys, and the job
-goes on when that one has been told the last key's value. The dialling is ours, in Python, and most
+resumes when that one has received the last key's value. The dialling is ours, in Python, and most
 of it."""
 
 import json
@@ -40,7 +40,7 @@ class Agent:
     def __init__(self, number, count, port, keys):
         self.number, self.count, self.port, self.keys = number, count, port, keys
         self.round, self.is_back = 0, False
-        self.unsaid, self.said, self.taken, self.heard, self.answer = b"", 0, 0, 0, b""
+        self.unsaid, self.said, self.taken, self.received, self.answer = b"", 0, 0, 0, b""
         self.dial()
 
     def say(self, **message):
@@ -63,7 +63,7 @@ class Agent:
                  **({"local_store": True} if self.keys else {}))
 
     def frames(self):
-        """What has come; None: the link is over."""
+        """What has arrived; None: the link is closed."""
         try:
             more = self.socket.recv(65536)
         except ConnectionResetError:
@@ -85,7 +85,7 @@ class Agent:
                 found.append(json.loads(frame))
         return found
 
-    # What its worker says to its store, and is answered.
+    # The requests of its worker to its store, and the answers.
 
     def say_records(self, *records):
         body = struct.pack("<BI", MARK, self.round) + b"".join(records)
@@ -96,9 +96,9 @@ class Agent:
             kind, _ = struct.unpack("<BI", records[:5])
             if kind == BYTES:
                 place, size = struct.unpack("<QI", records[5:17])
-                # Some of it may have been said before: what was taken may not have been heard.
-                self.answer += records[17 + max(0, self.heard - place):17 + size]
-                self.heard = max(self.heard, place + size)
+                # Some of it may have been sent before: the acknowledgement may have been lost.
+                self.answer += records[17 + max(0, self.received - place):17 + size]
+                self.received = max(self.received, place + size)
                 records = records[17 + size:]
                 self.say_records(struct.pack("<BIQ", TAKEN, STREAM, place + size))
             elif kind == TAKEN:
@@ -129,7 +129,7 @@ def begin(program, directory, port, flags):
 
 
 def turn(agents, is_done, back):
-    """Until that holds."""
+    """Waits until the condition holds."""
     watch = selectors.DefaultSelector()
     for agent in agents:
         watch.register(agent.socket, selectors.EVENT_READ, agent)
@@ -160,7 +160,7 @@ def have_seats(agents, round_wanted):
 
 
 def set_keys(agents, keys):
-    """A worker of the first agent's sets them, and is told that the last one is there."""
+    """A worker of the first agent sets the keys, and receives confirmation of the last one."""
     agent = agents[0]
     agent.say_records(struct.pack("<BI", OPEN, STREAM))
     agent.ask(HELLO + b"".join(bytes([SET]) + lengthy(b"key%d" % number) +
@@ -177,7 +177,7 @@ def ask_for_last(agents, keys):
 
 
 def is_going_on(agents, keys):
-    """All are back, and the first one's worker was told the last key's value."""
+    """All are back, and the first agent's worker has received the last key's value."""
     agent = agents[0]
     state = {"asked": False}
 
@@ -218,9 +218,9 @@ def main():
         size = sum(os.stat(os.path.join(directory, name)).st_size for name in os.listdir(directory))
         daemon.terminate()
         daemon.wait()
-    how = (f"of a store of {keys} keys the last one is told after" if keys else
+    how = (f"the last of {keys} keys is read after" if keys else
            "all have a seat in the next round after")
-    print(f"{count} agents, cpprund killed and begun anew, medians of {runs}: the last link "
+    print(f"{count} agents, cpprund killed and restarted, medians of {runs}: the last link "
           f"is back after {statistics.median(came_back):.3f} s, {how} "
           f"{statistics.median(goes_on):.3f} s (up to {max(goes_on):.3f}); {size} bytes are kept")
 

@@ -4,8 +4,8 @@
 
     hosts_bench.py CPPRUN [HOSTS] [RUNS]
 
-Every host is this machine; its remote shell takes 100 ms to come up, as ssh does across a room.
-What is measured is the way there: N cpprun and N workers on two cores cost the same either way.
+Every host is this machine; its remote shell takes 100 ms to start, like ssh in a data center.
+Only the way there differs: N cpprun and N workers on two cores cost the same either way.
 """
 
 import os
@@ -30,7 +30,7 @@ def free_port():
 
 
 def last_worker(directory):
-    """When the last of the workers was there, by the clock of their files."""
+    """When the last of the workers was executed, by the clock of their files."""
     return max(os.stat(os.path.join(directory, each)).st_mtime for each in os.listdir(directory))
 
 
@@ -50,7 +50,7 @@ def one_by_one(shell, directory):
             [CPPRUN, f"--nnodes={HOSTS}", f"--node-rank={number}", "--master-addr=127.0.0.1",
              f"--master-port={port}", "--insecure", "--no-python", "sh", "-c",
              f": >{directory}/$RANK"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        # The shell comes up, starts it in the background, and is left.
+        # The shell starts it in the background, and exits.
         subprocess.run([shell, f"h{number}", "true"], check=True)
     for agent in agents:
         agent.wait()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// VoteRequest by while the workers work: memory, processor time and wake-ups of cpprun, alone, as
-// master and as another node, and of torchrun. Prints the table of docs/performance.md.
+// Idle use while the workers work: memory, processor time and wake-ups of cpprun, alone, as master
+// and as another node, and of torchrun. Prints the table of docs/performance.md.
 
 #include <poll.h>
 
@@ -59,7 +59,7 @@ void print_row(const Watched& one, int seconds) {
               mebibytes(beside.shared_out_bytes), per_second, cpu_per_minute, one.goal);
 }
 
-// Starts the nodes one after the other, lets them settle, and watches them.
+// Starts the nodes one after the other, lets them settle, and samples them.
 void stand_by(const Setup& setup, Who who, int nodes, const std::vector<Watched>& rows) {
   fs::remove(setup.stamps);
   constexpr int workers = 4;
@@ -71,7 +71,7 @@ void stand_by(const Setup& setup, Who who, int nodes, const std::vector<Watched>
     ::poll(nullptr, 0, 100);  // The first one is the master.
   }
   if (wait_for_stamps(setup.stamps, static_cast<std::size_t>(nodes * workers))) {
-    ::poll(nullptr, 0, 1000);  // Whatever belongs to the start is over.
+    ::poll(nullptr, 0, 1000);  // The start is complete.
     for (Watched& one : watched) {
       if (who == Who::cpprun) one.beside = companions(one.pid);
       one.before = counters_of(one.pid);

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs that a store goes on where its cpprund is lost: nothing is kept, a log in a file
+"""The cost of a store that survives the loss of its cpprund: nothing is kept, a log in a file
 (--state), a standby on loopback (--etcd, of three members here); in one run, interleaved; medians.
 
     kept_store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S]
 
-One node a daemon, whose stores are local to it: the load speaks to the node's port of loopback, as
+One node per daemon, whose stores are local to it: the load uses the node's port of loopback, as
 its workers do. A daemon has the first processor, as on a host of its own; its node, the load and
-the daemon that stands by have the second. Where the kernel moves all of them between the two, ten
-thousand times a second, that is what is measured. It passes no judgement.
+the standby daemon have the second. Where the kernel moves all of them between the two, ten
+thousand times a second, the moves dominate. It passes no judgement.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from store_bench import interleaved
 
 
 def on(processor, command):
-    """That command there, where this machine has as many."""
+    """That command on that processor, if this machine has as many."""
     return ["taskset", "-c", str(processor % os.cpu_count()), *command]
 
 
 class Kept:
-    """A daemon, one node of it, and where the node's workers find their store."""
+    """A daemon, one node of it, and the address of the node's store."""
 
     def __init__(self, name, build, directory, etcd):
         self.name = name

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Launching, restarting, standing by: cpprun beside torchrun and beside the physical limit. Run by
-# ./dev bench.
+# Launching, restarting, idling: cpprun beside torchrun and beside the physical limit. Run by ./dev
+# bench.
 cpprun_library(launch_kit SOURCES launch_kit.cpp)
 target_include_directories(launch_kit PUBLIC "${PROJECT_SOURCE_DIR}")
 foreach(program launch_bench restart_bench idle_bench)

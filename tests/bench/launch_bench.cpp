@@ -33,12 +33,12 @@ void bench_launch(const Setup& setup) {
   for (const int workers : {1, 4, 16}) {
     std::map<Who, Times> times;
     for (int round = 0; round < setup.rounds; ++round) {
-      for (const auto who : everybody(setup)) {
+      for (const auto who : participants(setup)) {
         if (takes_part(setup, who, round)) launch_once(setup, who, workers, times[who]);
       }
     }
     const double bare = median(times[Who::bare].last_exec);
-    for (const auto who : everybody(setup)) {
+    for (const auto who : participants(setup)) {
       const double last = median(times[who].last_exec);
       std::printf("| %s | %d | %.2f | %.2f | %.2f | %s |\n", name_of(who), workers, last,
                   median(times[who].exit), last / bare, who == Who::cpprun ? "≤ 2" : "");
@@ -46,8 +46,8 @@ void bench_launch(const Setup& setup) {
   }
 }
 
-// One after the other without a pause, as a script of short jobs does it: what a launcher leaves
-// behind competes with its own next launch. In blocks, for the machine's other load to meet all.
+// One after the other without a pause, as in a script of short jobs: what a launcher leaves behind
+// competes with its own next launch. In blocks, so that other load on the machine affects all.
 constexpr int launches_in_a_block = 8;
 
 double block_once(const Setup& setup, Who who, int workers) {
@@ -99,7 +99,7 @@ void bench_nodes(const Setup& setup) {
     const int rounds = nodes == 128 ? 5 : setup.rounds;
     for (int round = 0; round < rounds; ++round) {
       times[Who::cpprun].push_back(nodes_once(setup, Who::cpprun, nodes));
-      // Sixteen torchruns import PyTorch for half a minute; of more, nothing but that is seen.
+      // Sixteen torchruns import PyTorch for half a minute; with more, nothing else is visible.
       if (setup.python.empty() || nodes > 2 || round >= setup.peer_rounds) continue;
       times[Who::torchrun].push_back(nodes_once(setup, Who::torchrun, nodes));
     }

@@ -54,7 +54,7 @@ const char* name_of(Who who) {
   return who == Who::bare ? "bare launcher" : who == Who::cpprun ? "**cpprun**" : "torchrun";
 }
 
-std::vector<Who> everybody(const Setup& setup) {
+std::vector<Who> participants(const Setup& setup) {
   std::vector<Who> all = {Who::bare, Who::cpprun};
   if (!setup.python.empty()) all.push_back(Who::torchrun);
   return all;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the benchmarks of launching share: starting cpprun, torchrun and the bare launcher with the
-// same worker, reading what the workers have stamped, and saying it in rows of a table.
+// The common parts of the launch benchmarks: starting cpprun, torchrun and the bare launcher with
+// the same worker, reading the workers' stamps, and printing rows of a table.
 
 #include <sys/types.h>
 
@@ -19,39 +19,39 @@ using Words = std::vector<std::string>;
 // [--peer-rounds N] [--seconds N] [--other P] [--back-to-back N].
 struct Setup {
   std::string cpprun, bare, worker, python;
-  std::string other;  // another build of cpprun, to be compared with this one
+  std::string other;  // another build of cpprun, to compare with this one
   int rounds = 31;
   int back_to_back = 40;  // launches without a pause
   int peer_rounds = 3;    // torchrun takes seconds
-  int seconds = 10;       // of standing idle
+  int seconds = 10;       // of idling
   std::string stamps;     // the file that the workers append to
 };
 
-// Ends the program with a sentence where something is missing.
+// Exits with a message if an argument is missing.
 Setup read_setup(int count, char** words);
 
 enum class Who { bare, cpprun, torchrun, other };
 const char* name_of(Who who);
-// Those who can take part: torchrun needs a Python.
-std::vector<Who> everybody(const Setup& setup);
+// The launchers that can take part: torchrun needs a Python.
+std::vector<Who> participants(const Setup& setup);
 bool takes_part(const Setup& setup, Who who, int round);
 
-// The command that starts one node with so many workers, and what these are to do.
+// The command that starts one node with so many workers, and their arguments.
 Words command(const Setup& setup, Who who, int workers, const Words& options,
               const std::string& mode);
 
-// What makes torchrun and cpprun meet at an endpoint on this machine.
+// The arguments with which torchrun and cpprun meet at an endpoint on this machine.
 Words meeting_at(const std::string& port);
-// Nobody listens there now.
+// A port without a listener.
 std::string free_port();
 
-// A program that was started; what it writes is not read, or only its stderr.
+// A program that was started; its output is discarded, or only its stderr is read.
 struct Started {
   pid_t pid = -1;
-  int error_pipe = -1;  // where asked for
+  int error_pipe = -1;  // if requested
 };
 Started start(const Words& words, bool with_error_pipe = false);
-// Waits for its end, and says so where it was a bad one.
+// Waits for its end, and reports a failure.
 void wait_for(pid_t pid);
 // Asks it to end, and insists after ten seconds.
 void end(pid_t pid);

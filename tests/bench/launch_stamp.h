@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the worker of the launch benchmark leaves behind for each moment of its life.
+// The record that the worker of the launch benchmark writes at each moment of its life.
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The smallest worker there is: says when it was executed and ends, hangs, or fails once. Linked
-// statically, so that the dynamic linker is not what is measured.
+// The smallest worker: records when it was executed and exits, hangs, or fails once. Linked
+// statically, so that the dynamic linker is not measured.
 //
 //   launch_worker FILE end|hang|fail_once
 
@@ -33,16 +33,16 @@ void append(int file, ClockPair moment) {
   if (::write(file, &stamp, sizeof stamp) != static_cast<ssize_t>(sizeof stamp)) ::_exit(74);
 }
 
-// Only when everybody is there is a death a fair one.
-void wait_for_everybody(int file) {
+// A failure is comparable only when all workers are running.
+void wait_for_all(int file) {
   const auto wanted = static_cast<off_t>(sizeof(Stamp)) * number_of("WORLD_SIZE");
   struct stat about {};
   while (::fstat(file, &about) == 0 && about.st_size < wanted) ::poll(nullptr, 0, 1);
 }
 
 // The variable that counts restarts would not do: torchrun counts per node, and a node whose peer
-// failed is told that nothing was restarted.
-bool somebody_died(const char* path) {
+// failed counts no restart.
+bool a_worker_died(const char* path) {
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
   bool found = false;
   for (Stamp stamp; ::read(file, &stamp, sizeof stamp) == static_cast<ssize_t>(sizeof stamp);) {
@@ -58,9 +58,9 @@ int main(int count, char** words) {
   if (count < 3) return 64;
   const int file = ::open(words[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   append(file, ClockPair::executed);
-  const bool fails = std::strcmp(words[2], "fail_once") == 0 && !somebody_died(words[1]);
+  const bool fails = std::strcmp(words[2], "fail_once") == 0 && !a_worker_died(words[1]);
   if (fails && number_of("RANK") == 0) {
-    wait_for_everybody(file);
+    wait_for_all(file);
     append(file, ClockPair::died);
     return 1;
   }

@@ -18,7 +18,7 @@ import tempfile
 
 LEASES = (0.3, 1.0, 3.0)
 JOBS = 3
-# What a job says that nothing disturbs.
+# The output of a job that nothing disturbs.
 QUIET = {"job_started", "node_joined", "round_sealed", "worker_started"}
 
 
@@ -41,7 +41,8 @@ def free_port():
 
 @contextlib.contextmanager
 def memory_group(limit_mib):
-    """This process and all it starts may use so much memory, and swap beyond it. Yields whether."""
+    """Limits the memory of this process and its children, with swap beyond it. Yields whether
+    it could."""
     root = "/sys/fs/cgroup/memory"
     directory = f"{root}/cpprun-lease-bench-{os.getpid()}"
     try:

@@ -4,17 +4,16 @@
 //
 //   link_load PORT COORDINATOR_PID AGENTS [RESTARTS [IDLE_SECONDS [SECRET_FILE]]]
 //
-// With a file of a secret, every agent proves that it holds it, and speaks behind it.
+// With the file of a secret, every agent proves that it has it, and encrypts its link.
 //
-// All of them join one job; then one says that a worker failed, everybody drains and is given the
-// next round, RESTARTS times; then they send their heartbeats, one a second each, and what their
-// workers do where they are asked for it. Prints a line of
-// "name value" pairs: times in milliseconds, the coordinator's processor time in microseconds an
-// agent.
+// All of them join one job; then one reports that a worker failed, all agents drain and get the
+// next round, RESTARTS times; then they send their heartbeats, one a second each, and their
+// workers' statistics when they are asked for them. Prints a line of "name value" pairs: times in
+// milliseconds, the coordinator's processor time in microseconds per agent.
 //
-// What real agents do on machines of their own, all at the same time, must not count as the
+// Work that real agents do on machines of their own, all at the same time, must not count as the
 // coordinator's: joins are encoded before the clock starts, seats decoded and compared after it has
-// stopped. In between a frame is only told by its name.
+// stopped. In between a frame is only distinguished by its name.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -47,7 +46,7 @@ using namespace cpprun;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t connecting_at_once = 1024;
-constexpr std::size_t agents_per_address = 4096;  // as many as a daemon takes of one
+constexpr std::size_t agents_per_address = 4096;  // as many as a daemon accepts from one address
 constexpr int heartbeat_milliseconds = 1000;
 
 [[noreturn]] void give_up(const std::string& reason) {
@@ -65,10 +64,10 @@ struct Agent {
   State state = State::connecting;
   std::string join;   // encoded beforehand
   std::string inbox;  // a frame that has not arrived in full
-  std::string seat;   // the frame that gave it its numbers
+  std::string seat;   // the frame with its seat
   std::string_view awaited;
-  bool done = false;                           // has heard what it waits for
-  std::unique_ptr<SecureChannel> secure = {};  // null: it speaks in clear
+  bool done = false;                           // has received what it waits for
+  std::unique_ptr<SecureChannel> secure = {};  // null: unencrypted
 };
 
 class Crowd {
@@ -105,7 +104,7 @@ class Crowd {
     return took;
   }
 
-  // From one agent's word that a worker failed to the last agent that has its ranks again.
+  // From one agent's report of a failed worker to the last agent that has its ranks again.
   double restart() {
     const link::Failed failed{.round = round_,
                               .failure = {.host = "node0", .pid = 7, .status = {.value = 1}}};
@@ -122,14 +121,14 @@ class Crowd {
 
   // One heartbeat a second each, evenly spread, every one answered.
   void idle(double seconds) {
-    const std::string beat = link::encode(link::Heartbeat{});
+    const std::string heartbeat = link::encode(link::Heartbeat{});
     figures_ = link::encode(figures());
     await("nothing");
     const auto start = Clock::now();
     std::size_t sent = 0;
     for (double now = 0; now < seconds * 1e3; now = milliseconds_since(start)) {
       const double due = now / heartbeat_milliseconds * static_cast<double>(agents_.size());
-      while (static_cast<double>(sent) < due) say(agents_[sent++ % agents_.size()], beat);
+      while (static_cast<double>(sent) < due) say(agents_[sent++ % agents_.size()], heartbeat);
       listen(1);
     }
   }
@@ -167,7 +166,7 @@ class Crowd {
   void connect(std::size_t index) {
     Agent& agent = agents_[index];
     agent.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (agent.fd < 0) give_up("no more sockets");
+    if (agent.fd < 0) give_up("out of sockets");
     const int on = 1;
     setsockopt(agent.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(agent.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
@@ -195,7 +194,7 @@ class Crowd {
       const epoll_event& event = events_[static_cast<std::size_t>(at)];
       Agent& agent = agents_[event.data.u64];
       if (agent.state != Agent::State::connecting) {
-        hear(agent);
+        receive(agent);
         continue;
       }
       if (secure_) agent.secure = std::make_unique<SecureChannel>(secure_);
@@ -206,7 +205,7 @@ class Crowd {
     }
   }
 
-  void hear(Agent& agent) {
+  void receive(Agent& agent) {
     const ssize_t count = recv(agent.fd, read_.data(), read_.size(), 0);
     if (count <= 0) give_up("the coordinator closed a link");
     heard_ += static_cast<double>(count);
@@ -248,7 +247,7 @@ class Crowd {
     };
     if (says("refused") || says("finish")) give_up("the coordinator said " + frame.substr(4));
     if (says("drain")) say(agent, drained_frame_);
-    // Somebody looks: what an agent's eight workers do, as fits into one word of it.
+    // The job is polled: the statistics of an agent's eight workers, as they fit into one frame.
     if (frame.find("\"watch_ms\"") != std::string::npos) say(agent, figures_);
     if (agent.done || !says(agent.awaited)) return;
     agent.done = true;
@@ -271,7 +270,7 @@ class Crowd {
     sent_ += static_cast<double>(bytes.size());
   }
 
-  // Every agent has a place of its own, all in the same new round: else nothing was measured.
+  // Every agent has a seat of its own, all in the same new round: else nothing was measured.
   void check_seats() {
     std::set<int> ranks;
     const RoundNumber before = round_;
@@ -287,7 +286,7 @@ class Crowd {
     if (ranks.size() != agents_.size() || *ranks.rbegin() != last) give_up("ranks are not dense");
   }
 
-  std::shared_ptr<SecureContext> secure_;  // null: nobody holds a secret
+  std::shared_ptr<SecureContext> secure_;  // null: no agent has a secret
   std::uint16_t port_;
   int loop_;
   std::vector<Agent> agents_;

@@ -4,8 +4,8 @@ server, in one run, interleaved; medians.
 
     local_store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S]
 
-Two nodes here hold a secret; the load speaks to the second one's port of loopback, as its workers
-do, so that everything it says passes through the link to the first. It passes no judgement.
+Two nodes here have a secret; the load uses the second one's port of loopback, as its workers
+do, so that all its requests pass through the link to the first. It passes no judgement.
 """
 
 import argparse

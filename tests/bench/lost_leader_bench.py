@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a worker waits for its store where the cpprund that leads is lost, or hands over:
+"""How long a worker waits for its store when the leading cpprund is lost, or transfers leadership:
 
     lost_leader_bench.py [--build DIRECTORY] [--losses N] [--python PYTHON]
 
 Two cpprunds, an etcd of three members here, one node whose stores are local. A worker adds to a
-number all the time, and its longest wait for an answer around each event is what is told; and every
-answer is one more than the one before, or this stops. Loss is SIGKILL; what was lost is begun anew.
+number all the time, and its longest wait for an answer around each event is printed; every answer
+must be one more than the one before, or this stops. Loss is SIGKILL; a lost cpprund is restarted.
 """
 
 import argparse
@@ -23,7 +23,7 @@ WORKER = r"""
 import os, sys, time
 from torch.distributed import TCPStore
 store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
-last, told = 0, time.monotonic()
+last, reported = 0, time.monotonic()
 worst = 0.0
 while True:
     began = time.monotonic()
@@ -34,9 +34,9 @@ while True:
     last = now
     took = time.monotonic() - began
     worst = max(worst, took)
-    if time.monotonic() - told > 0.25:
+    if time.monotonic() - reported > 0.25:
         print(worst, flush=True)
-        worst, told = 0.0, time.monotonic()
+        worst, reported = 0.0, time.monotonic()
 """
 
 
@@ -95,7 +95,7 @@ class Daemon:
 
 
 class Worker:
-    """Its longest waits, as it tells them."""
+    """Its longest waits, as it prints them."""
 
     def __init__(self, options, places, directory):
         script = os.path.join(directory, "worker.py")
@@ -143,28 +143,28 @@ def main():
     program = os.path.join(options.build, "rendezvous/cpprund")
     with tempfile.TemporaryDirectory() as directory:
         etcd = Etcd(directory)
-        leads = Daemon(program, "a", free_port(), etcd.urls)
-        leads.expect("this cpprund is the leader")
-        follows = Daemon(program, "b", free_port(), etcd.urls)
-        leads.expect("is in sync and can become the leader")
-        worker = Worker(options, f"127.0.0.1:{leads.port},127.0.0.1:{follows.port}", directory)
+        leader = Daemon(program, "a", free_port(), etcd.urls)
+        leader.expect("this cpprund is the leader")
+        standby = Daemon(program, "b", free_port(), etcd.urls)
+        leader.expect("is in sync and can become the leader")
+        worker = Worker(options, f"127.0.0.1:{leader.port},127.0.0.1:{standby.port}", directory)
         print("| event | times | least, ms | median, ms | most, ms |")
         print("| --- | --- | --- | --- | --- |")
-        for name, word in (("SIGKILL of the one that leads", signal.SIGKILL),
+        for name, word in (("SIGKILL of the leader", signal.SIGKILL),
                            ("handed over (SIGTERM)", signal.SIGTERM)):
             waits = []
             for _ in range(options.losses):
                 def happens():
-                    leads.process.send_signal(word)
-                    leads.process.wait()
+                    leader.process.send_signal(word)
+                    leader.process.wait()
                 waits.append(worker.longest_around(happens))
-                follows.expect("this cpprund is the leader")
-                leads.begin()
-                leads, follows = follows, leads
-                leads.expect("is in sync and can become the leader")
+                standby.expect("this cpprund is the leader")
+                leader.begin()
+                leader, standby = standby, leader
+                leader.expect("is in sync and can become the leader")
             row(name, waits)
         worker.end()
-        for daemon in (follows, leads):
+        for daemon in (standby, leader):
             daemon.process.terminate()
             daemon.process.wait()
         etcd.end()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // 98,304 ranks on 12,288 nodes meet in one store through their agents: each connects, adds itself
 // and waits in a barrier for all. The real streams and sessions of both sides, in one process,
-// without sockets, a network, or encryption: what is left is what they cost.
+// without sockets, a network, or encryption: the rest is their own cost.
 //
 //   node_stores_bench [NODES [RANKS_OF_A_NODE]]
 //
@@ -117,16 +117,16 @@ class Crowd {
     }
   }
 
-  // What ConnectionSet and NodeStreams do, turn after turn.
+  // What ConnectionSet and NodeStreams do in each turn.
   void serve() {
     for (std::size_t at = 0; at < nodes_.size(); ++at) {
       while (const auto change = nodes_[at].coordinator.next_change()) {
         if (change->is_new) begin(at, change->stream);
-        told_.emplace_back(at, change->stream);
+        signaled_.emplace_back(at, change->stream);
       }
     }
     TimePoint now{};
-    while (!told_.empty() || sessions_.has_more()) {
+    while (!signaled_.empty() || sessions_.has_more()) {
       sessions_.begin_turn(now);
       if (sessions_.go_on_with_stores() || sessions_.go_on_with_long()) {
         while (sessions_.send_next()) perform();
@@ -134,9 +134,9 @@ class Crowd {
         continue;
       }
       while (sessions_.decide_next()) perform();
-      while (!told_.empty() && sessions_.work_left() > 0 && !sessions_.is_busy()) {
-        const auto [at, stream] = told_.back();
-        told_.pop_back();
+      while (!signaled_.empty() && sessions_.work_left() > 0 && !sessions_.is_busy()) {
+        const auto [at, stream] = signaled_.back();
+        signaled_.pop_back();
         read(nodes_[at], stream);
       }
       while (sessions_.send_next()) perform();
@@ -203,7 +203,7 @@ class Crowd {
   Store store_;
   StoreSessions sessions_;
   std::vector<std::pair<std::size_t, StreamId>> clients_;  // by socket
-  std::vector<std::pair<std::size_t, StreamId>> told_;
+  std::vector<std::pair<std::size_t, StreamId>> signaled_;
   Stopwatch agents_;
   Stopwatch coordinators_;
   Passed passed_;

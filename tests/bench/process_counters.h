@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the kernel has counted for a process: processor time, memory, wake-ups. Read from /proc, for
-// all of its threads together.
+// Counters of the kernel for a process: processor time, memory, wake-ups. Read from /proc, for all
+// of its threads together.
 
 #include <sys/types.h>
 
@@ -14,7 +14,7 @@ namespace cpprun::bench {
 
 struct Counters {
   double cpu_seconds = 0;  // on a processor, to the nanosecond
-  long wake_ups = 0;       // times it had waited and went on
+  long wake_ups = 0;       // times it waited and resumed
   long resident_bytes = 0;
   long shared_out_bytes = 0;  // PSS: pages that others use too count in part
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The physical limit beside which the store is measured: an epoll loop that sends back what it
-// reads and decides nothing. Prints its port; ends when its input does.
+// reads and decides nothing. Prints its port; exits when its input ends.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -49,9 +49,10 @@ int main() {
         }
         continue;
       }
-      const ssize_t heard = recv(fd, bytes.data(), bytes.size(), 0);
+      const ssize_t received = recv(fd, bytes.data(), bytes.size(), 0);
       // The load never sends more than a socket takes, so that one send is enough.
-      if (heard <= 0 || send(fd, bytes.data(), static_cast<std::size_t>(heard), MSG_NOSIGNAL) < 0) {
+      if (received <= 0 ||
+          send(fd, bytes.data(), static_cast<std::size_t>(received), MSG_NOSIGNAL) < 0) {
         close(fd);
       }
     }

@@ -4,11 +4,11 @@ add_executable(link_load link_load.cpp)
 target_link_libraries(link_load PRIVATE cpprun_link cpprun_secure cpprun_secret_file
                                         cpprun_house)
 target_include_directories(link_load PRIVATE "${PROJECT_SOURCE_DIR}")
-# What a heartbeat costs the coordinator's decisions, beside a thousand jobs.
+# The cost of a heartbeat in the coordinator's decisions, beside a thousand jobs.
 add_executable(coordinator_bench coordinator_bench.cpp)
 target_link_libraries(coordinator_bench PRIVATE cpprun_coordinator cpprun_house)
 target_include_directories(coordinator_bench PRIVATE "${PROJECT_SOURCE_DIR}")
-# What it costs that somebody looks at a job of ten thousand nodes.
+# The cost of reading the status of a job of ten thousand nodes.
 add_executable(status_bench status_bench.cpp)
 target_link_libraries(status_bench PRIVATE cpprun_coordinator cpprun_house)
 target_include_directories(status_bench PRIVATE "${PROJECT_SOURCE_DIR}")

@@ -44,7 +44,7 @@ def crowd(build, agents, restarts=0, idle=0, secret_file=None):
     return {name: float(value) for name, value in zip(words[::2], words[1::2])}
 
 
-# Handlers that collide all the time have been seen to go on for more than this.
+# Handlers that collide all the time have been seen to run for longer than this.
 CROWD_SECONDS_MAX = 60
 
 
@@ -63,7 +63,7 @@ def c10d_crowd(python, agents, run_id):
     one.stdout.readline()
     print("go", file=one.stdin, flush=True)
     try:
-        told, _ = one.communicate(timeout=CROWD_SECONDS_MAX)
+        output, _ = one.communicate(timeout=CROWD_SECONDS_MAX)
     except subprocess.TimeoutExpired:
         one.kill()
         one.communicate()
@@ -72,7 +72,7 @@ def c10d_crowd(python, agents, run_id):
         return None
     finally:
         server.end()
-    begun, ended, met = told.split()
+    begun, ended, met = output.split()
     return (float(ended) - float(begun)) * 1e3 if int(met) == agents else None
 
 
@@ -107,12 +107,12 @@ def bench_meeting(options):
 def bench_coordinator(options, runs):
     print()
     print("| the coordinator, for each agent | CPU to join, us | CPU for the next round, us | "
-          "sent and heard to join, bytes | heard in the next round, bytes | memory, bytes |")
+          "sent and received to join, bytes | received in the next round, bytes | memory, bytes |")
     print("| --- | --- | --- | --- | --- | --- |")
     for agents, results in runs.items():
         def middle(name):
             return statistics.median(result[name] for result in results)
-        # So few that the pages of the daemon itself are what is seen.
+        # So few that the pages of the daemon itself dominate.
         memory = f"{middle('link_bytes'):,.0f}" if agents >= 1000 else ""
         print(f"| {agents:,} | {middle('join_cpu_us'):.1f} | {middle('restart_cpu_us'):.1f} | "
               f"{middle('sent_bytes'):.0f} + {middle('heard_bytes'):.0f} | "
@@ -131,7 +131,7 @@ def bench_idle(options):
 
 
 def bench_secret(options):
-    """The same crowds in clear and behind a secret, in turns."""
+    """The same crowds without and with a secret, in turns."""
     print()
     print("| agents | | meet, ms | next round, ms | CPU to join, us | memory of a link, bytes | "
           "standing by: CPU |")
@@ -159,7 +159,7 @@ def bench_secret(options):
 
 
 def bench_calls(options):
-    """System calls of the coordinator while agents join, counted by strace in a run of its own."""
+    """System calls of the coordinator while agents join, counted by strace in a separate run."""
     if not shutil.which("strace"):
         print("\nnote: no strace here, so system calls are not counted")
         return
@@ -190,7 +190,7 @@ def bench_calls(options):
 
 
 def bench_siege(options):
-    """A heartbeat's answer while clients of the store do their worst; every --rival takes turns."""
+    """A heartbeat's answer while clients attack the store; every --rival takes turns."""
     print()
     programs = {"cpprund": os.path.join(options.build, "rendezvous/cpprund")}
     programs.update(rival.split("=", 1) for rival in options.rival)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Restarting: how long it takes from the death of one worker, or of a whole node, until everybody
-// has a new worker. cpprun beside torchrun and beside a launcher that does nothing else, in one
-// run, interleaved, medians; prints the tables of docs/performance.md and judges nothing.
+// Restarting: the time from the death of one worker, or of a whole node, until all nodes have new
+// workers. cpprun beside torchrun and beside a launcher that does nothing else, in one run,
+// interleaved, medians; prints the tables of docs/performance.md and judges nothing.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -71,7 +71,7 @@ void bench_restart(const Setup& setup) {
        {Shape{1, 4, "≤ 2 + the workers' own time to die"}, Shape{2, 2, "≤ 10"}, Shape{16, 1, ""}}) {
     std::map<Who, std::vector<double>> times;
     for (int round = 0; round < setup.rounds; ++round) {
-      for (const auto who : everybody(setup)) {
+      for (const auto who : participants(setup)) {
         if (shape.nodes > 1 && who == Who::bare) continue;
         if (round < rounds_of(setup, who, shape)) restart_once(setup, who, shape, times[who]);
       }
@@ -88,23 +88,23 @@ void bench_restart(const Setup& setup) {
 // --- a node is lost ------------------------------------------------------------------------------
 
 constexpr double lease_seconds = 3;
-constexpr double timeout_seconds = 15;  // after that nobody is coming back
+constexpr double timeout_seconds = 15;  // afterwards no node comes back
 
-enum class Replacement { nobody, spare };
-// What the other nodes' workers do: a collective that waits, or one that sees its peer go.
+enum class Replacement { none, spare };
+// The other nodes' workers: whether their collective waits or fails when its peer is gone.
 enum class Survivors { wait, fail };
 
 struct Scene {
-  Replacement replacement = Replacement::nobody;
+  Replacement replacement = Replacement::none;
   Survivors survivors = Survivors::wait;
 };
 
 struct Loss {
-  std::optional<double> told_after;  // from the death to the line that says that a node is lost
+  std::optional<double> reported_after;  // from the death to the line that reports a lost node
   std::optional<double> resumed_after;
 };
 
-// Reads what a launcher says until the workers are back; when it first says that somebody is lost.
+// Reads a launcher's output until the workers are back, and notes when it reports a lost node.
 Loss watch(const std::string& stamps, std::size_t wanted, int pipe, double died) {
   ::fcntl(pipe, F_SETFL, O_NONBLOCK);
   Loss loss;
@@ -116,8 +116,8 @@ Loss watch(const std::string& stamps, std::size_t wanted, int pipe, double died)
     char bytes[4096];
     const ssize_t count = ::read(pipe, bytes, sizeof bytes);
     if (count > 0) said.append(bytes, static_cast<std::size_t>(count));
-    if (!loss.told_after && said.find(" lost") != std::string::npos) {
-      loss.told_after = milliseconds_now() - died;
+    if (!loss.reported_after && said.find(" lost") != std::string::npos) {
+      loss.reported_after = milliseconds_now() - died;
     }
   }
   if (const auto last = last_executed(stamps, died)) loss.resumed_after = *last - died;
@@ -130,7 +130,7 @@ void end_orphans() {
   for (pid_t child = 0; children >> child;) end(child);
 }
 
-// Whoever was executed and still runs the worker's program.
+// All executed processes that still run the worker's program.
 void end_workers(const Setup& setup) {
   std::error_code gone;
   for (const auto& stamp : read_stamps(setup.stamps)) {
@@ -141,7 +141,7 @@ void end_workers(const Setup& setup) {
   }
 }
 
-// Two nodes have met when somebody is told to be the second rank.
+// Two nodes have met when one of them is the second rank.
 bool wait_for_rank(const std::string& stamps, std::uint32_t rank) {
   for (int tries = 0; tries < 6000; ++tries) {
     for (const auto& stamp : read_stamps(stamps)) {
@@ -162,7 +162,7 @@ Loss lose_once(const Setup& setup, Who who, Scene scene) {
   options.push_back(has_spare ? "--nnodes=2:2" : "--nnodes=1:2");
   const Words node = command(setup, who, 1, options, "hang");
   const Started master = start(node, true);
-  // The master must listen before the next one looks for it, or that one would host.
+  // The master must listen before the next node looks for it, or that one would host.
   ::poll(nullptr, 0, who == Who::torchrun ? 3000 : 50);
   const pid_t lost = start(node).pid;
   std::optional<pid_t> spare;
@@ -170,7 +170,7 @@ Loss lose_once(const Setup& setup, Who who, Scene scene) {
   bool is_reaped = false;
   if (wait_for_rank(setup.stamps, 1)) {
     if (has_spare) spare = start(node).pid;
-    // A node that came later than the last call restarts the first one; a spare has to settle.
+    // A node that came after the settle window restarts the first one; a spare has to settle.
     ::poll(nullptr, 0, who == Who::torchrun ? (has_spare ? 8000 : 2000) : 200);
     const std::size_t before = read_stamps(setup.stamps).size();
     const double died = milliseconds_now();
@@ -193,9 +193,9 @@ void print_loss(Who who, Scene scene, const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
     if (!loss.resumed_after) continue;
     whole.push_back(*loss.resumed_after / 1e3);
-    if (!loss.told_after) continue;
-    noticed.push_back(*loss.told_after / 1e3);
-    resumed.push_back(*loss.resumed_after - *loss.told_after);
+    if (!loss.reported_after) continue;
+    noticed.push_back(*loss.reported_after / 1e3);
+    resumed.push_back(*loss.resumed_after - *loss.reported_after);
   }
   const auto cell = [](const std::vector<double>& values) {
     char text[32];
@@ -212,12 +212,12 @@ void print_loss(Who who, Scene scene, const std::vector<Loss>& losses) {
 
 void bench_loss(const Setup& setup) {
   std::printf(
-      "\n| a node is lost: `kill -9` of its launcher; the lease is %.0f s | goes on with | "
-      "the other workers | death → last exec, s | noticed after, s | from there, ms | of |\n",
+      "\n| a node is lost: `kill -9` of its launcher; the lease is %.0f s | continues with | "
+      "the other workers | death → last exec, s | detected after, s | from there, ms | of |\n",
       lease_seconds);
   std::printf("| --- | --- | --- | --- | --- | --- | --- |\n");
   for (const Scene scene :
-       {Scene{Replacement::nobody, Survivors::wait}, Scene{Replacement::nobody, Survivors::fail},
+       {Scene{Replacement::none, Survivors::wait}, Scene{Replacement::none, Survivors::fail},
         Scene{Replacement::spare, Survivors::fail}}) {
     for (const auto who : {Who::cpprun, Who::torchrun}) {
       if (who == Who::torchrun && setup.python.empty()) continue;

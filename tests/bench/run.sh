@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The benchmarks by name; ./dev bench builds first and then comes here. Each prints the tables of
+# The benchmarks by name; ./dev bench builds first and then runs this. Each prints the tables of
 # docs/performance.md that are under its name there, in less than four minutes on a quiet machine.
 #
 #   run.sh BUILD-DIRECTORY [NAME…]    PYTHON: an interpreter that imports torch; without, no peers

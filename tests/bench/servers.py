@@ -40,8 +40,9 @@ class Server:
 
 
 def start_libuv(python):
-    """PyTorch's libuv server. It looks every client's name up; a hosts entry for ::ffff:127.0.0.1
-    in a mount namespace of its own keeps a name server out of what is measured."""
+    """PyTorch's libuv server. It looks up every client's name; a hosts entry for
+    ::ffff:127.0.0.1 in a mount namespace of its own keeps a name server out of the
+    measurement."""
     with open("/etc/hosts") as file:
         hosts = file.read()
     with tempfile.NamedTemporaryFile("w", suffix=".hosts", delete=False) as file:

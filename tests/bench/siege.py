@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a heartbeat waits while clients of the store do their worst.
+"""How long a heartbeat waits while clients attack the store.
 
     siege.py CPPRUND [ATTACK…] [--clients N] [--seconds S]
 
 An agent joins a job of its own at a fresh daemon and sends a heartbeat every five milliseconds,
-from a process of its own, while the attackers are at the plain store of the same daemon. Prints a
-row for each attack: the median, the 99.9th percentile and the longest of the answers, what the
-daemon held at most, and how it was at the end. The daemon may use six gigabytes of address space,
-so that no attack takes the machine along; one that needs more dies here as it would there. Daemon
+from a process of its own, while the attackers use the plain store of the same daemon. Prints a
+row for each attack: the median, the 99.9th percentile and the longest of the answers, the peak
+memory of the daemon, and its state at the end. The daemon may use six gigabytes of address space,
+so that no attack harms the machine; a daemon that needs more dies here as it would there. Daemon
 and agent have a higher priority than the attackers where that is allowed. Several daemons,
 NAME=PATH each, take turns.
 """
@@ -58,7 +58,7 @@ class Client:
             self.socket.sendall(part)
 
     def drain(self, until):
-        """Takes and forgets what comes."""
+        """Reads and drops what arrives."""
         self.socket.settimeout(0.1)
         while time.monotonic() < until:
             try:
@@ -89,14 +89,14 @@ def prepare_large(port, size):
 
 
 def large_gets(client, until):
-    """One large value, asked for again and again, and read as fast as it comes."""
+    """One large value, requested repeatedly, and read as fast as it arrives."""
     while time.monotonic() < until:
         client.say(request(GET, b"v") * 4)
         client.drain(min(until, time.monotonic() + 2))
 
 
 def lazy_gets(client, until):
-    """The same, by somebody who reads nothing."""
+    """The same, by a client that reads nothing."""
     client.say(request(GET, b"v") * 16)
     time.sleep(max(0, until - time.monotonic()))
 
@@ -108,7 +108,7 @@ def large_sets(client, until):
 
 
 def blanks(client, until):
-    """A number that is two hundred megabytes of blanks."""
+    """A number that consists of two hundred megabytes of blanks."""
     client.say(bytes([SET]) + text(b"n") + struct.pack("<Q", 200 * MIB))
     client.say(*[b" " * MIB] * 200)
     while time.monotonic() < until:
@@ -132,7 +132,7 @@ def twelve_names(client, until):
 
 
 def many_keys(client, until):
-    """As many keys in one request as there may be, and all that can be done with them."""
+    """The most keys that one request may have, and every operation on them."""
     keys = [b"k%d/%d" % (id(client), at) for at in range(131_072)]
     sets = bytes([MULTI_SET]) + struct.pack("<Q", len(keys))
     sets += b"".join(text(key) + text(b"value") for key in keys)
@@ -157,7 +157,8 @@ def small_requests(client, until):
 
 
 def crowds(client, until):
-    """Hundreds who come together, wait for one key, are woken by it, and leave together."""
+    """Hundreds of clients that connect together, wait for one key, are woken by it, and leave
+    together."""
     name = b"go%d/" % id(client)
     count = 0
     while time.monotonic() < until:
@@ -175,7 +176,7 @@ def crowds(client, until):
 
 
 def given_up_waits(client, until):
-    """As many keys as there may be are waited for, and then no more."""
+    """As many keys are waited for as the limit allows, and then none is added."""
     keys = [b"never%d/%d" % (id(client), at) for at in range(131_072)]
     waits = keys_request(WAIT, keys) + add(b"m")
     while time.monotonic() < until:
@@ -235,7 +236,7 @@ def attack(port, name, clients, seconds):
             held.append(client)
             act(client, until)
         except OSError:
-            pass  # closed: that is the daemon's good right
+            pass  # closed: the daemon may do that
 
     threads = [threading.Thread(target=run) for _ in range(min(clients, most))]
     for thread in threads:
@@ -258,7 +259,8 @@ def read_frame(file):
 
 
 def join(port, job, source="127.0.0.1"):
-    """A job of one node, which is agreed at once: its link, the file of it, and what was agreed."""
+    """A job of one node, which is agreed at once: its link, the link's file, and the agreed
+    round."""
     link = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.settimeout(60)
@@ -275,11 +277,11 @@ def join(port, job, source="127.0.0.1"):
     return link, file, message
 
 
-def beat(port, seconds, told):
-    """Milliseconds that each answer took; None is told first, when the round is agreed."""
+def send_heartbeats(port, seconds, results):
+    """The milliseconds of each answer; None comes first, when the round is agreed."""
     first_in_line()
     link, file, _ = join(port, "siege")
-    told.put(None)
+    results.put(None)
     trips = []
     until = time.monotonic() + seconds
     try:
@@ -292,7 +294,7 @@ def beat(port, seconds, told):
             time.sleep(0.005)
     except (OSError, struct.error):
         trips.append(float("inf"))
-    told.put(trips)
+    results.put(trips)
 
 
 # --- a row -------------------------------------------------------------------------------------
@@ -310,7 +312,7 @@ def peak_mib(pid):
 
 
 def first_in_line():
-    """What else runs on this machine, the attackers too, must not be what is measured."""
+    """Keeps other programs of this machine, including the attackers, out of the measurement."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -15)
         os.setsid()  # priorities count only within a session where the kernel groups by session
@@ -331,18 +333,18 @@ def siege(program, name, clients, seconds):
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=prepare_daemon,
     )
     port = int(daemon.stdout.readline().rsplit(":", 1)[-1])
-    told = multiprocessing.Queue()
-    agent = multiprocessing.Process(target=beat, args=(port, seconds, told))
+    results = multiprocessing.Queue()
+    agent = multiprocessing.Process(target=send_heartbeats, args=(port, seconds, results))
     agent.start()
-    told.get(timeout=30)
+    results.get(timeout=30)
     attackers = None
     if name:
         attackers = multiprocessing.Process(target=attack, args=(port, name, clients, seconds))
         attackers.start()
-    trips = sorted(told.get(timeout=seconds + 120))
+    trips = sorted(results.get(timeout=seconds + 120))
     peak = peak_mib(daemon.pid)
     try:
-        # Where the link broke it may be on its way out, with gigabytes to give back.
+        # With a broken link it may be exiting, with gigabytes to free.
         ended = daemon.wait(timeout=10 if trips[-1] == float("inf") else 0)
     except subprocess.TimeoutExpired:
         ended = None

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What it costs the coordinator that somebody looks: one job of many nodes with eight beating
-// workers each, at a real coordinator and behind a real HTTP session, without sockets. Whole
-// requests as bytes in, whole answers as bytes out.
+// The coordinator's cost of status requests: one job of many nodes with eight workers each, at a
+// real coordinator and behind a real HTTP session, without sockets. Whole requests as bytes in,
+// whole answers as bytes out.
 //
 //   status_bench [NODES…]
 //
-// Prints a table of processor time, the median of some looks; then what a node's own figures cost
-// when they come.
+// Prints a table of processor time, the median of some requests; then the cost of receiving the
+// statistics of a node.
 
 #include <fmt/format.h>
 #include <time.h>
@@ -82,12 +82,12 @@ struct Scene {
       if (node == 0) coordinator.handle(now, Coordinator::StoreReady{"train", 4000});
     }
     coordinator.handle(now, Coordinator::StoreAsked{"train"});
-    for (int node = 0; node < nodes; ++node) hear(node, figures(node, 1000));
+    for (int node = 0; node < nodes; ++node) receive(node, figures(node, 1000));
   }
 
   static LinkId link_of(int node) { return LinkId{static_cast<std::uint64_t>(node) + 1}; }
 
-  void hear(int node, const link::Status& status) {
+  void receive(int node, const link::Status& status) {
     now += 1us;
     coordinator.handle(now, Coordinator::Said{link_of(node), status});
   }
@@ -108,7 +108,7 @@ struct Scene {
       {.only = {}, .options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}}};
 };
 
-// Of one look, as a row of the table.
+// One request, as a row of the table.
 void measure(Scene& scene, std::string_view what, std::string_view target) {
   std::vector<double> took;
   std::size_t bytes = 0;
@@ -128,7 +128,7 @@ void measure(Scene& scene, std::string_view what, std::string_view target) {
              static_cast<double>(bytes) / 1e3);
 }
 
-// A frame of a node's figures, decoded and taken.
+// Decodes and stores a frame of a node's statistics.
 double microseconds_per_status(Scene& scene) {
   const auto frame = link::encode(link::brief(figures(1, 123'456)));
   constexpr int frames = 20'000;

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Looking at a job: what it costs a cpprund that somebody does, and how long a heartbeat waits for
+"""Status requests: what they cost a cpprund, and how long a heartbeat waits for
 its answer meanwhile.
 
     status_bench.py [--build DIRECTORY] [--seconds S]
 
-link_load's agents sit on real connections, send a heartbeat a second each, and tell what their
+link_load's agents have real connections, send a heartbeat a second each, and report what their
 eight workers do when they are asked. One more agent, in a process and a job of its own, sends a
-heartbeat every five milliseconds and takes the time of each answer. Prints the last two tables of
-"Monitoring" in docs/performance.md and passes no judgement.
+heartbeat every five milliseconds and measures the time of each answer. Prints the last two tables
+of "Monitoring" in docs/performance.md and passes no judgement.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def cpu_seconds(pid):
 
 
 class Reader:
-    """Somebody who looks, over one connection that stays."""
+    """A client that reads over one persistent connection."""
 
     def __init__(self, port):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
@@ -50,7 +50,7 @@ class Reader:
         return body
 
     def pages(self):
-        """All nodes of the job, page by page, as fast as they come."""
+        """All nodes of the job, page by page, as fast as they arrive."""
         place = None
         while True:
             page = json.loads(self.get(f"{JOB}/nodes" + (f"?after={place}" if place else "")))
@@ -59,10 +59,10 @@ class Reader:
                 return
 
 
-def beats(port, name, seconds, told):
-    """Milliseconds that each answer took."""
+def measure_heartbeats(port, name, seconds, results):
+    """The milliseconds of each answer."""
     siege.first_in_line()
-    # The crowd may have taken all links that a daemon gives to one address.
+    # The crowd may have taken all links that a daemon accepts from one address.
     link, file, _ = siege.join(port, name, "127.0.0.200")
     trips = []
     until = time.monotonic() + seconds
@@ -72,7 +72,7 @@ def beats(port, name, seconds, told):
             pass
         trips.append((time.monotonic() - begun) * 1e3)
         time.sleep(0.005)
-    told.put(trips)
+    results.put(trips)
 
 
 def once_a_second(reader, look, until):
@@ -89,7 +89,7 @@ def all_the_time(reader, look, until):
 
 
 def a_crowd(reader, look, until):
-    """As many at once as a daemon answers, but one."""
+    """One less than the most readers that a daemon serves at once."""
     readers = [Reader(reader.connection.port) for _ in range(READERS_MAX - 1)]
     each = [threading.Thread(target=all_the_time, args=(one, look, until)) for one in readers]
     for thread in each:
@@ -98,12 +98,12 @@ def a_crowd(reader, look, until):
         thread.join()
 
 
-def nobody(reader, look, until):
+def no_reader(reader, look, until):
     time.sleep(max(0, until - time.monotonic()))
 
 
 SCENES = (
-    ("nobody", nobody, None),
+    ("no reader", no_reader, None),
     ("`/metrics`, once a second", once_a_second, lambda reader: reader.get("/metrics")),
     ("`/metrics`, all the time", all_the_time, lambda reader: reader.get("/metrics")),
     ("`/api/v1/jobs/ID`, all the time", all_the_time, lambda reader: reader.get(JOB)),
@@ -114,7 +114,7 @@ SCENES = (
 
 
 def all_there(port, agents):
-    """Waits until the round runs; the list of jobs asks no node for figures."""
+    """Waits until the round runs; the list of jobs asks no node for statistics."""
     reader = Reader(port)
     while True:
         jobs = json.loads(reader.get("/api/v1/jobs"))["jobs"]
@@ -126,22 +126,22 @@ def all_there(port, agents):
 def play(server, reader, index, scene, seconds):
     """The share of a core that it cost, and the answers' median, 99.9th percentile and longest."""
     _, how, look = scene
-    told = multiprocessing.Queue()
-    words = (server.port, f"beats{index}", seconds, told)
-    agent = multiprocessing.Process(target=beats, args=words)
+    results = multiprocessing.Queue()
+    words = (server.port, f"beats{index}", seconds, results)
+    agent = multiprocessing.Process(target=measure_heartbeats, args=words)
     agent.start()
     before = cpu_seconds(server.pid)
     begun = time.monotonic()
     how(reader, look, begun + seconds)
     passed = time.monotonic() - begun
     share = (cpu_seconds(server.pid) - before) / passed * 100
-    trips = sorted(told.get(timeout=60))
+    trips = sorted(results.get(timeout=60))
     agent.join()
     return share, trips[len(trips) // 2], trips[int(len(trips) * 0.999)], trips[-1]
 
 
 def scene_rows(options, agents):
-    # Others use this machine as well: what is compared takes turns.
+    # Other programs use this machine as well: the programs that are compared take turns.
     order = [0, 1] * options.rounds + list(range(2, len(SCENES)))
     server = start_cpprund(options.build, siege.first_in_line)
     load = os.path.join(options.build, "tests/bench/link_load")
@@ -155,7 +155,7 @@ def scene_rows(options, agents):
             played = play(server, reader, turn, SCENES[index], options.seconds)
             results.setdefault(SCENES[index][0], []).append(played)
         if json.loads(reader.get(JOB))["progress"]["workers"] < agents:
-            raise RuntimeError("the agents have not told what their workers do")
+            raise RuntimeError("the agents have not reported what their workers do")
     finally:
         crowd.kill()
         crowd.wait()
@@ -171,7 +171,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--seconds", type=float, default=8, help="of each row")
-    parser.add_argument("--rounds", type=int, default=3, help="of nobody and a scrape a second")
+    parser.add_argument("--rounds", type=int, default=3, help="of no reader and a scrape a second")
     parser.add_argument("--agents", type=int, nargs="*", default=[1000, 10_000])
     options = parser.parse_args()
     print()

@@ -2,7 +2,7 @@
 # The store beside PyTorch's libuv server and a raw echo; run store_bench.py.
 add_executable(store_load store_load.cpp)
 target_link_libraries(store_load PRIVATE cpprun_c10d cpprun_house)
-# A hundred thousand ranks that reach it through their nodes' links.
+# A hundred thousand ranks that use it through their nodes' links.
 add_executable(node_stores_bench node_stores_bench.cpp)
 target_link_libraries(node_stores_bench PRIVATE cpprun_store_core cpprun_store_streams cpprun_house)
 target_include_directories(node_stores_bench PRIVATE "${PROJECT_SOURCE_DIR}")

@@ -5,7 +5,7 @@
 
 Prints a table with the ratio to libuv and the goal of the design. It passes no judgement. The libuv
 server runs in a mount namespace with a hosts entry for ::ffff:127.0.0.1 where that is allowed,
-because it looks every client's name up; without the entry a name server is measured.
+because it looks up every client's name; without the entry a name server is measured.
 """
 
 import argparse

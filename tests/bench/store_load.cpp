@@ -55,14 +55,14 @@ double cpu_seconds(const std::string& pid) {
   return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-// What a client does over and over: write, read that many bytes, next step.
+// A client's loop: write, read that many bytes, next step.
 struct Step {
   std::string sent;
   std::size_t answer_bytes = 0;
 };
 struct Script {
   std::vector<Step> steps;
-  double operations = 1;  // that one pass through the steps stands for
+  double operations = 1;  // that one pass through the steps counts for
 };
 
 std::string repeated(const std::string& bytes, int times) {
@@ -97,15 +97,15 @@ Script script_of(std::string_view mode, int depth) {
 struct Client {
   int fd = -1;
   std::size_t step = 0;
-  std::size_t missing = 0;  // bytes of the answer that have not come
+  std::size_t missing = 0;  // bytes of the answer that have not arrived
 };
 
 class Load {
  public:
   explicit Load(std::uint16_t port) : port_(port), loop_(epoll_create1(0)) {}
 
-  // Connects `count` clients, a few hundred at a time, and lets each send `hello` and hear
-  // `answer_bytes`. Answers the seconds it took.
+  // Connects `count` clients, a few hundred at a time, and lets each send `hello` and read
+  // `answer_bytes`. Returns the seconds it took.
   double join(int count, const std::string& hello, std::size_t answer_bytes) {
     const auto start = Clock::now();
     clients_.resize(static_cast<std::size_t>(count));
@@ -124,7 +124,7 @@ class Load {
           say(client, hello);
           want(client, event.data.u32, EPOLLIN);
           if (answer_bytes == 0) ++joined;
-        } else if (hear(client)) {
+        } else if (read_reply(client)) {
           ++joined;
         }
       }
@@ -132,7 +132,7 @@ class Load {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  // Everybody goes through the script until the time is over; answers passes and seconds.
+  // All clients run the script until the time is over; returns passes and seconds.
   std::pair<std::uint64_t, double> run(const Script& script, double seconds) {
     const auto start = Clock::now();
     const auto end = start + std::chrono::duration<double>(seconds);
@@ -145,7 +145,7 @@ class Load {
       if (ready <= 0) fail("the server does not answer");
       for (int at = 0; at < ready; ++at) {
         Client& client = clients_[events[static_cast<std::size_t>(at)].data.u32];
-        if (!hear(client)) continue;
+        if (!read_reply(client)) continue;
         client.step = (client.step + 1) % script.steps.size();
         if (client.step == 0) ++passes;
         begin_step(client, script);
@@ -172,7 +172,7 @@ class Load {
   void begin(int index) {
     Client& client = clients_[static_cast<std::size_t>(index)];
     client.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    if (client.fd < 0) fail("no more sockets");
+    if (client.fd < 0) fail("out of sockets");
     const int on = 1;
     setsockopt(client.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     sockaddr_in address{};
@@ -201,8 +201,8 @@ class Load {
     say(client, script.steps[client.step].sent);
   }
 
-  // True when the whole answer has come.
-  static bool hear(Client& client) {
+  // True when the whole answer has arrived.
+  static bool read_reply(Client& client) {
     static std::array<char, 65536> bytes;
     const ssize_t count = recv(client.fd, bytes.data(), bytes.size(), 0);
     if (count <= 0) fail("the server closed a connection");
@@ -227,7 +227,7 @@ int main(int count, char** arguments) {
   Load load(port);
   const double cpu_before_joining = cpu_seconds(pid);
   const bool is_echo = mode.starts_with("echo");
-  // What PyTorch's client says when it connects.
+  // What PyTorch's client sends when it connects.
   const std::string hello =
       is_echo ? std::string(25, 'e')
               : bytes_of(Validate{}) + bytes_of(Ping{1}) + bytes_of(Add{"init/", 1});

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What it costs that the workers' words pass through cpprun: lines and bulk on stderr, into a file
+"""The cost of passing the workers' output through cpprun: lines and bulk on stderr, into a file
 and into a pipe, beside --stderr=inherit. Prints the table of docs/performance.md only."""
 
 import argparse
@@ -21,7 +21,7 @@ WORKERS = {
 
 
 def launch(cpprun, kind, script, into):
-    """Seconds on the clock and seconds of processor, cpprun and worker together."""
+    """Seconds of wall-clock time and of processor time, cpprun and worker together."""
     words = [cpprun, "--standalone", f"--stderr={kind}", "--no-python", "sh", "-c", script]
     with tempfile.TemporaryDirectory() as directory:
         target = open(os.path.join(directory, "log"), "wb")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker does all day, each timed alone: the C++ half of worker_bench.py. worker_load.py is
+// The operations of a worker, each timed alone: the C++ half of worker_bench.py. worker_load.py is
 // the Python half and does the same with the same sizes; both print lines of "name value".
 //
 //   worker_load first|steps|local DIRECTORY|collectives
@@ -61,7 +61,7 @@ Net net_of(int layers, int width) {
   return net;
 }
 
-// Forward and backward of a model of so many layers, through DDP where there are several ranks.
+// Forward and backward of a model of so many layers, through DDP if there are several ranks.
 class Trainer {
  public:
   Trainer(int layers, int width, int batch, const cpprun::ProcessGroup& group)
@@ -104,7 +104,7 @@ std::vector<torch::Tensor> tensors_with_gradients(int count, int size) {
   return tensors;
 }
 
-// Writes as many bytes to the disk as the checkpoint has: what no checkpoint can beat.
+// Writes as many bytes to the disk as the checkpoint has: the lower bound for a checkpoint.
 void write_plainly(const std::string& path, const torch::Tensor& bytes) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const auto* data = static_cast<const char*>(bytes.data_ptr());

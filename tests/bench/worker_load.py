@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a worker does all day, each timed alone: the Python half of worker_bench.py. worker_load.cpp
+"""The operations of a worker, each timed alone: the Python half of worker_bench.py. worker_load.cpp
 is the C++ half and does the same with the same sizes; both print lines of "name value".
 
     worker_load.py first|steps|local DIRECTORY|collectives

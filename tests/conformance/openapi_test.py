@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""docs/openapi.json against a real cpprund, by a program that was not written here (schemathesis):
+"""docs/openapi.json against a real cpprund, by a program of another project (schemathesis):
 
     openapi_test.py CPPRUND [CPPRUN]
 
 Every operation is called with requests that the document allows and with some that it does not;
-status, type and body of each answer have to be those of the document. With CPPRUN a job runs
-meanwhile, and what the document says of jobs is read of that one. The seed is fixed and the number
-of requests bounded. Skipped (exit code 77), with the reason, where schemathesis cannot be had:
+status, type and body of each answer have to match the document. With CPPRUN a job runs
+meanwhile, and the operations on jobs use that one. The seed is fixed and the number
+of requests limited. Skipped (exit code 77), with the reason, if schemathesis is unavailable:
 CPPRUN_TEST_INSTALL=1 (or =openapi) installs it for this run alone."""
 
 import importlib.util
@@ -90,11 +90,11 @@ def wait_for_job(url):
 def run(command, environment, url, directory, more, job):
     settings = os.path.join(directory, "schemathesis.toml")
     with open(settings, "w", encoding="utf-8") as file:
-        # 413 is for a body that is too long, whatever is in it.
+        # 413 is for a body that is too long, whatever its content.
         file.write("[checks.negative_data_rejection]\nexpected-statuses = "
                    '[400, 401, 403, 404, 405, 406, 409, 413, 414, 415, 422, 431, "5xx"]\n')
         file.write("[parameters]\n" + (f'"path.id" = "{job}"\n' if job else ""))
-    # Its stream goes on until it is closed; the other tests read it.
+    # Its stream continues until it is closed; other tests read it.
     return subprocess.run(
         command + [f"--config-file={settings}", "run", os.path.abspath(DOCUMENT), f"--url={url}",
                    f"--seed={SEED}", f"--max-examples={EXAMPLES}", "--generation-deterministic",

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs store_clients.py with every Python here that has a torch: $CPPRUN_PYTHON or the repository's
-# .venv, and the system's. Exits 77, skipped, where none has.
+# Runs store_clients.py with every Python here that has torch: $CPPRUN_PYTHON or the repository's
+# .venv, and the system's. Exits 77, skipped, if none has.
 #   run.sh PATH_TO_CPPRUND | PATH_TO_CPPRUN
 directory=$(dirname "$0")
 ran=0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""PyTorch's own store clients against cpprund, or against the store of a node that takes them
-through its link: clients that nobody here wrote.
+"""PyTorch's own store clients against cpprund, or against the store of a node that serves them
+through its link: clients of another project.
 
     python store_clients.py PATH_TO_CPPRUND
     python store_clients.py PATH_TO_CPPRUN
@@ -19,7 +19,7 @@ import threading
 import time
 import unittest
 
-# A client that is closed on purpose is not worth a C++ stack on the screen.
+# A client that is closed on purpose needs no C++ stack on the screen.
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 try:
@@ -82,7 +82,7 @@ class Node:
         self.process.terminate()
         _, log = self.process.communicate(timeout=20)
         self.first.communicate(timeout=20)
-        # As a shell shows it, or at once, where it is asked twice.
+        # As a shell reports it, or at once after a second signal.
         ended_as_asked = self.process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
         return 0 if ended_as_asked else self.process.returncode, log
 
@@ -119,7 +119,7 @@ class StoreClients:
         def run(index):
             try:
                 work(index, self.client(30))
-            except Exception as error:  # noqa: BLE001, the main thread tells of it
+            except Exception as error:  # noqa: BLE001, the main thread reports it
                 failures.append(f"{index}: {error}")
 
         threads = [threading.Thread(target=run, args=(index,)) for index in range(count)]
@@ -225,17 +225,17 @@ class StoreClients:
         waiting.wait(["late"], seconds(10))
         late.join()
 
-    def test_a_wait_times_out_and_the_client_goes_on(self):
+    def test_a_wait_times_out_and_the_client_continues(self):
         waiting, other = self.client(), self.client()
         start = time.monotonic()
         with self.assertRaises(Exception):
-            waiting.wait(["nobody sets this"], seconds(1))
+            waiting.wait(["unset"], seconds(1))
         self.assertLess(time.monotonic() - start, 5)
-        # A 1.13 client gives up silently. Its next request tells the server; upstream's would still
-        # answer the wait later, in the place of another answer.
+        # A 1.13 client gives up silently. Its next request shows that to the server; upstream's
+        # would still answer the wait later, in the place of another answer.
         self.assertEqual(waiting.add("n", 7), 7)
-        other.set("nobody sets this", "but now")
-        self.assertEqual(other.get("nobody sets this"), b"but now")
+        other.set("unset", "but now")
+        self.assertEqual(other.get("unset"), b"but now")
         self.assertEqual(waiting.add("n", 1), 8)
 
     def test_large_values(self):
@@ -311,14 +311,14 @@ class StoreClients:
         self.together(8, work)
         self.assertEqual(self.client().add("sum", 0), 1600)
 
-    def test_everybody_waits_for_everybody(self):
+    def test_all_clients_wait_for_all_others(self):
         def work(index, client):
             client.set(f"here/{index}", "1")
             client.wait([f"here/{other}" for other in range(16)], seconds(30))
 
         self.together(16, work)
 
-    def test_garbage_on_the_port_disturbs_nobody(self):
+    def test_garbage_on_the_port_affects_no_other_client(self):
         client = self.client()
         hostile = []
         for garbage in (
@@ -335,7 +335,7 @@ class StoreClients:
         for peer in hostile:
             peer.close()
 
-    def test_a_store_that_ends_is_noticed_at_once(self):
+    def test_a_store_that_exits_is_noticed_at_once(self):
         client = self.client(60)
         self.daemon.process.terminate()
         start = time.monotonic()

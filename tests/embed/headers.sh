@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Looks at the installed headers as a stranger would: each compiles alone and without a warning, in
-# every language it is for, and includes nothing of ours that is not installed.
+# Checks the installed headers as another project would use them: each compiles alone and without a
+# warning, in every language it is for, and includes nothing of ours that is not installed.
 #   headers.sh PREFIX C_COMPILER CXX_COMPILER
 set -eu
 include=$1/include

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs what was built into a prefix of its own, builds small foreign projects against it with
-# nothing but find_package(cpprun), and lets them talk to each other.
+# Installs the build into a prefix of its own, builds small foreign projects against it with only
+# find_package(cpprun), and lets them talk to each other.
 #   run.sh BUILD_DIRECTORY C_COMPILER CXX_COMPILER CPPRUN PYTHON
 set -eu
 build=$1 cc=$2 cxx=$3 cpprun=$4 python=$5
@@ -21,7 +21,7 @@ for part in server client c env; do
     >"$work/$part.log" 2>&1 || { cat "$work/$part.log"; exit 1; }
 done
 
-# The server ends when its input does, that is when this script ends, however that happens.
+# The server exits when its input ends, that is when this script exits for any reason.
 mkfifo "$work/input" "$work/output"
 "$work/server/embed_server" <"$work/input" >"$work/output" &
 server=$!
@@ -34,7 +34,7 @@ wait "$server"
 
 library=$work/prefix/lib/libcpprun_store.so
 [ -e "$library" ] || library=$(find "$work/prefix" -name libcpprun_store.so)
-# A wait for what nobody sets is the failure that both programs show.
+# A wait for a key that is never set is the failure that both programs show.
 late="wait for /greeting, /goodbye timed out"
 expect "the program in C" "hello, visitor 1
 $late" "$("$work/c/embed_c")"
@@ -45,7 +45,7 @@ else
   echo "skipped: no python3, so ctypes was not tried"
 fi
 
-# The shared library shows the C interface and nothing else, and needs the C library alone.
+# The shared library exports only the C interface, and needs only the C library.
 shown=$(nm -D --defined-only "$library" | awk '{ print $3 }' | grep -v '^CPPRUN_STORE_1$' |
   grep -v '^cpprun_store_[a-z_]*@@CPPRUN_STORE_1$' || true)
 expect "libcpprun_store.so" "" "$shown"

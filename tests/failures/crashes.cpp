@@ -42,7 +42,7 @@ std::vector<Staged> crashes(const Stage& stage) {
       with_message(way("free_twice", "memory_corrupted", "-fsanitize=address"), "free()"),
       with_message(way("smash_stack", "memory_corrupted", "-fsanitize=address"), "stack smashing"),
       way("shrink_mapped", "bus_error", "shortened while in use"),
-      way("write_to_nobody", "pipe_closed", "find the reader"),
+      way("write_to_closed_pipe", "pipe_closed", "find the reader"),
       way("burn", "cpu_time_limit", "ulimit -t"),
       way("large_file", "file_too_large", "ulimit -f"),
       way("forbidden_call", "forbidden_call", "seccomp"),

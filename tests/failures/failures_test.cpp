@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every staged failure is launched with the finished cpprun and has to be named: the rank, its
-// host, the cause and words of the advice, in the report for machines and in that for people.
+// Every staged failure is launched with the finished cpprun and has to be identified: the rank, its
+// host, the cause and words of the advice, in the JSON report and in the text.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -72,7 +72,7 @@ class MemoryGroup {
   bool there_ = false;
 };
 
-// Whether that command does its work here; its output is nobody's.
+// Whether that command succeeds here; its output is discarded.
 bool works(const Words& words) {
   return run(words).code == 0;
 }
@@ -94,16 +94,16 @@ class Theatre {
 
   const Stage& stage() const { return stage_; }
 
-  // Why that one cannot be staged here; empty where it can.
+  // Why that failure cannot be staged here; empty if it can.
   std::string hindrance(const Staged& staged) const {
     if (staged.needs == Needs::root && !mounts_) return "no permission to mount";
-    // A bare root has few devices, and in a container pid 1 may be somebody like us.
+    // A bare root has few devices, and in a container pid 1 may have our user id.
     if (staged.cause == "disk_full" && ::access("/dev/full", W_OK) != 0) return "no /dev/full";
     if (staged.cause.starts_with("shared_memory") && ::access("/dev/shm", W_OK) != 0) {
       return "no /dev/shm";
     }
     if (staged.name == "permission" && ::geteuid() != 0 && ::access("/proc/1/environ", R_OK) == 0) {
-      return "nobody's environment is closed to us";
+      return "every environment is readable";
     }
     if (staged.needs == Needs::memory_group && !group_.there()) {
       return "no memory control group can be made";
@@ -155,7 +155,7 @@ class Theatre {
   bool mounts_ = false;
 };
 
-// What is wrong with the verdict; empty where it is right.
+// What is wrong with the verdict; empty if it is right.
 std::string problem(const Staged& staged, const std::string& report_path, const Ended& ended) {
   std::ifstream in(report_path);
   const auto report = nlohmann::json::parse(in, nullptr, false);
@@ -194,7 +194,7 @@ Running start(const Theatre& theatre, const Staged& staged, int number) {
   return running;
 }
 
-// True when every node names it rightly.
+// True if every node reports it correctly.
 bool judge(const Theatre& theatre, Running& running) {
   bool right = true;
   CAPTURE(running.staged->name);
@@ -210,7 +210,7 @@ bool judge(const Theatre& theatre, Running& running) {
 
 }  // namespace
 
-TEST_CASE("every staged failure is named: rank, host, cause and advice") {
+TEST_CASE("every staged failure is reported with its rank, host, cause and advice") {
   const Theatre theatre;
   std::vector<Staged> all;
   for (const auto& act : {crashes, false_starts, python_errors, lost_peers}) {
@@ -237,7 +237,7 @@ TEST_CASE("every staged failure is named: rank, host, cause and advice") {
   std::printf("%zu of %zu staged failures named correctly\n", named, staged);
 }
 
-TEST_CASE("a report that cannot be written is refused before anything starts") {
+TEST_CASE("a report that cannot be written is rejected before anything starts") {
   for (const char* flag : {"--report", "--events"}) {
     const auto ended = run({from_build("CPPRUN"), "--standalone", std::string(flag) + "=/nowhere/x",
                             "--no-python", from_build("CPPRUN_VICTIM"), "0", "silent"});
@@ -246,7 +246,7 @@ TEST_CASE("a report that cannot be written is refused before anything starts") {
   }
 }
 
-TEST_CASE("the events of a job tell its life in order, and its restart") {
+TEST_CASE("the events of a job are in order, including its restart") {
   const Directory directory;
   const auto path = directory.path() + "/events.jsonl";
   const auto ended =
@@ -268,7 +268,7 @@ TEST_CASE("the events of a job tell its life in order, and its restart") {
   CHECK(story.ends_with("job_ended "));
 }
 
-TEST_CASE("the root's error file is left where whatever started cpprun looks for it") {
+TEST_CASE("the root's error file is written where the parent of cpprun looks for it") {
   const Directory directory;
   const auto path = directory.path() + "/error.json";
   const auto ended = run({from_build("CPPRUN"), "--standalone", "--no-python",
@@ -282,7 +282,7 @@ TEST_CASE("the root's error file is left where whatever started cpprun looks for
   CHECK(contains(json.at("message").at("message").get<std::string>(), "CUDA out of memory"));
 }
 
-TEST_CASE("a worker that ignores TERM is told with what it was doing") {
+TEST_CASE("a worker that ignores TERM is reported with its state") {
   const Directory directory;
   const auto path = directory.path() + "/report.json";
   const auto ended =

@@ -16,7 +16,7 @@ std::string content(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The victim as a binary of another processor: two bytes of its header.
+// The victim as a binary of another architecture: two bytes of its header.
 std::string for_another_machine(const Stage& stage) {
   constexpr std::size_t machine_at = 18;
   constexpr char risc_v = static_cast<char>(243);
@@ -26,7 +26,7 @@ std::string for_another_machine(const Stage& stage) {
   return file(stage, "stranger", binary, true);
 }
 
-// The victim with a loader that is nowhere.
+// The victim with a loader that does not exist.
 std::string without_loader(const Stage& stage) {
   auto binary = content(stage.victim);
   const auto at = binary.find("/ld-linux");
@@ -73,7 +73,7 @@ std::vector<Staged> false_starts(const Stage& stage) {
       expecting(make("child_crashed",
                      "#!/bin/sh\n" + only_rank_1 + stage.victim + " 1 segfault\nexit $?\n"),
                 "segfault", "core dump", 1),
-      // The loader fails before the victim could look whose turn it is.
+      // The loader fails before the victim can check its rank.
       expecting(make("library_gone", "#!/bin/sh\n" + only_rank_1 + "exec " + linked + " 1\n"),
                 "library_missing", "LD_LIBRARY_PATH", 1),
       expecting(make("mismatch", "#!/bin/sh\n" + only_rank_1 + "LD_LIBRARY_PATH=" +

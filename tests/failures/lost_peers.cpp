@@ -5,7 +5,7 @@ namespace cpprun::failures {
 
 namespace {
 
-// Two ranks reduce over and over; rank 1 comes to its end in the middle of it.
+// Two ranks reduce repeatedly; rank 1 exits in the middle.
 std::string reducing(const std::string& end) {
   return "import os, signal, sys, datetime, torch, torch.distributed as dist\n"
          "dist.init_process_group('gloo', timeout=datetime.timedelta(seconds=60))\n"
@@ -34,8 +34,8 @@ std::vector<Staged> lost_peers(const Stage& stage) {
       peer(stage, "killed", "os.kill(os.getpid(), signal.SIGKILL)", "killed", "batch system"),
       peer(stage, "raised", "raise ValueError('bad label 17')", "python_exception", "traceback"),
   };
-  // Its data was used up before that of the others.
-  // Not sys.exit(): PyTorch's threads abort an interpreter that clears up, now and then ("terminate
+  // Its data ended before that of the others.
+  // Not sys.exit(): PyTorch's threads sometimes abort an interpreter that shuts down ("terminate
   // called without an active exception").
   auto left = peer(stage, "left", "os._exit(0)", "left_early", "join()");
   left.message = "while others still communicated";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One staged failure: what is launched, and what cpprun has to say of it.
+// One staged failure: what is launched, and what cpprun has to report.
 
 #include <functional>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace cpprun::failures {
 
-// What a failure needs of the machine, beyond what every machine has.
+// What a failure needs of the machine, beyond the basics.
 enum class Needs {
   nothing,
   root,          // and a mount namespace of its own
@@ -20,18 +20,18 @@ enum class Needs {
 
 struct Staged {
   std::string name;
-  std::vector<std::string> program;  // what cpprun is given after its own options
-  std::string cause;                 // the id that has to be found
-  std::string advice;                // words that have to be in the advice
-  int rank = 1;                      // that has to be named
-  std::string message = {};          // words that have to be in the message; may be empty
+  std::vector<std::string> program;  // after cpprun's own options
+  std::string cause;                 // the expected id
+  std::string advice;                // text expected in the advice
+  int rank = 1;                      // the expected rank
+  std::string message = {};          // text expected in the message; may be empty
   Needs needs = Needs::nothing;
-  std::vector<std::string> options = {};  // of cpprun, beside those that all have
+  std::vector<std::string> options = {};  // extra options of cpprun
   std::string before = {};                // a shell command, run first in the same namespaces
   bool two_nodes = false;                 // one worker on each of two, else two on one
 };
 
-// Where a test's own files are, and what they are made of.
+// Where a test's own files are, and the programs they use.
 struct Stage {
   std::string directory;
   std::string victim;
@@ -43,7 +43,7 @@ std::vector<Staged> false_starts(const Stage& stage);   // what cannot be execut
 std::vector<Staged> python_errors(const Stage& stage);  // scripts
 std::vector<Staged> lost_peers(const Stage& stage);     // one dies, others complain
 
-// A file in the stage's directory; its path.
+// Writes a file into the stage's directory; returns its path.
 std::string file(const Stage& stage, const std::string& name, const std::string& text,
                  bool executable = false);
 std::string fifo(const Stage& stage, const std::string& name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker that fails in a real way: victim RANK WAY [FIFO]. The worker of that rank does it, the
-// others wait to be ended; with a fifo, through which two of them meet, both ignore TERM. Nothing
-// here pretends: a segmentation fault is one.
+// A worker that fails in a real way: victim RANK WAY [FIFO]. The worker of that rank fails, the
+// others wait to be stopped; with a fifo, through which two of them meet, both ignore TERM. Nothing
+// is simulated: a segmentation fault is one.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ void limit(int what, rlim_t to) {
   std::exit(1);
 }
 
-// What the compiler must not see through.
+// A value that the compiler cannot see through.
 template <class T>
 T opaque(T value) {
   volatile T hidden = value;
@@ -93,7 +93,7 @@ void smash_stack() {
   std::puts(small);
 }
 
-// Memory that is mapped and has nothing behind it.
+// Mapped memory without a file behind it.
 void touch_mapped(const std::string& path, off_t promised, off_t there) {
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0 || ::ftruncate(file, promised) != 0) report_error(path.c_str());
@@ -112,12 +112,12 @@ void fill_shared_memory() {
   touch_mapped("/dev/shm/victim", 64 << 20, 64 << 20);
 }
 
-// As torch does it: nobody can see afterwards that it was full.
+// As torch does it: afterwards there is no trace that it was full.
 void fill_unlinked_memory() {
   touch_mapped("/dev/shm/victim_unlinked", 64 << 20, 64 << 20);
 }
 
-void write_to_nobody() {
+void write_to_closed_pipe() {
   int ends[2];
   if (::pipe(ends) != 0) report_error("pipe");
   ::close(ends[0]);
@@ -125,7 +125,7 @@ void write_to_nobody() {
 }
 
 void burn() {
-  // The softer limit sends SIGXCPU, the harder one would kill without a word.
+  // The soft limit sends SIGXCPU, the hard one would kill without a message.
   const rlimit seconds{1, 10};
   ::setrlimit(RLIMIT_CPU, &seconds);
   for (;;) opaque(1);
@@ -223,7 +223,7 @@ const std::map<std::string, std::function<void()>>& ways() {
       {"shrink_mapped", shrink_mapped},
       {"fill_shared_memory", fill_shared_memory},
       {"fill_unlinked_memory", fill_unlinked_memory},
-      {"write_to_nobody", write_to_nobody},
+      {"write_to_closed_pipe", write_to_closed_pipe},
       {"burn", burn},
       {"large_file", large_file},
       {"forbidden_call", forbidden_call},
@@ -248,11 +248,11 @@ const std::map<std::string, std::function<void()>>& ways() {
 
 int main(int count, char** words) {
   const char* const rank = std::getenv("RANK");
-  // The core dumps of a corpus of crashes are nobody's joy.
+  // No core dumps: this worker crashes on purpose.
   limit(RLIMIT_CORE, 0);
   const bool mine = count > 2 && rank != nullptr && std::string(rank) == words[1];
   if (count > 3) {
-    // The one that fails waits until the other ignores what it will be sent.
+    // The worker that fails waits until the other one ignores TERM.
     ::signal(SIGTERM, SIG_IGN);
     ::close(::open(words[3], (mine ? O_RDONLY : O_WRONLY) | O_CLOEXEC));
   }
@@ -262,5 +262,5 @@ int main(int count, char** words) {
   const auto way = ways().find(words[2]);
   if (way == ways().end()) return 64;
   way->second();
-  return 65;  // it did not fail, and whoever waits for that has to hear it
+  return 65;  // it did not fail, and the test has to notice
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t small_body = 64 * 1024;
 
-// The whole answer, or nothing; in pieces of that size.
+// The whole answer, or nothing; read in pieces of that size.
 std::optional<std::pair<unsigned, std::string>> reply_of(std::string_view bytes,
                                                          std::size_t piece) {
   http::ReplyReader reader(small_body);
@@ -36,7 +36,7 @@ std::optional<std::pair<unsigned, std::string>> reply_of(std::string_view bytes,
       return std::nullopt;
     }
   }
-  if (!bytes.empty()) return std::nullopt;  // Nobody has asked for that.
+  if (!bytes.empty()) return std::nullopt;  // There was no request for these bytes.
   std::string body = reader.take_body();
   promise(body.size() <= small_body, "a body over its bound");
   return std::pair{reader.status(), std::move(body)};
@@ -56,7 +56,7 @@ void look_at(const ElectionKeys& keys, const etcd::Decided& decided) {
 
 }  // namespace
 
-// The first byte says what was asked.
+// The first byte selects the request.
 void etcd_answers(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto keys = *ElectionKeys::make("test");
@@ -75,8 +75,8 @@ void etcd_answers(std::string_view bytes) {
   if (!reply) return;
   const auto heard = etcd::read_answer(request, reply->first, reply->second);
   if (!heard) {
-    promise(!heard.error().said.empty(), "a failure without words");
-    promise(!etcd::describe(heard.error(), {}).empty(), "a failure that nobody is told of");
+    promise(!heard.error().said.empty(), "a failure without a text");
+    promise(!etcd::describe(heard.error(), {}).empty(), "a failure without a message");
     return;
   }
   if (const auto* const decided = std::get_if<etcd::Decided>(&*heard)) look_at(keys, *decided);
@@ -87,8 +87,8 @@ void etcd_answers(std::string_view bytes) {
 
 void etcd_endpoints(std::string_view bytes) {
   const auto endpoints = parse_etcd_endpoints(bytes);
-  if (!endpoints) return promise(!endpoints.error().reason.empty(), "a mistake without words");
-  promise(!endpoints->empty(), "no endpoint, and no mistake");
+  if (!endpoints) return promise(!endpoints.error().reason.empty(), "an error without a reason");
+  promise(!endpoints->empty(), "no endpoint, and no error");
   for (const EtcdEndpoint& each : *endpoints) {
     const auto again = parse_etcd_endpoints(to_string(each));
     promise(again && again->size() == 1 && again->front() == each, "it is not read as written");

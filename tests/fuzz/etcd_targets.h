@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What etcd, or whoever stands in its place, answers (targets.h).
+// The answers of etcd, or of a server in its place (targets.h).
 
 #include <string_view>
 

@@ -17,7 +17,7 @@ namespace {
 // Every index of a pickle's value points at a value.
 void check_indices(const pickle::Pickle& read) {
   const auto inside = [&](pickle::Index index) {
-    promise(index < read.values.size(), "a value that is not there");
+    promise(index < read.values.size(), "an index without a value");
   };
   inside(read.root);
   for (const pickle::Value& value : read.values) {

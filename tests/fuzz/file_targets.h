@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What lies in files that a worker, or somebody else, has written (targets.h).
+// The contents of files that a worker or another program has written (targets.h).
 
 #include <string_view>
 

@@ -3,8 +3,8 @@
 # `./dev fuzz`, which sources this: finds a clang with libFuzzer, builds, and lets it attack one
 # target of targets.cpp.
 
-# Sets `clang` to the newest compiler here that brings libFuzzer; the distributions differ in which
-# they have.
+# Sets `clang` to the newest installed compiler with libFuzzer; distributions differ in which have
+# it.
 find_fuzzing_clang() {
   local version runtime
   clang=""
@@ -29,8 +29,8 @@ need_fuzzing_clang() {
   [[ -n $clang ]] || stop "no clang with libFuzzer here; install clang and libclang-rt-dev"
 }
 
-# What libFuzzer finds on its way stays in build/fuzz/found/NAME; what breaks a promise is written
-# there as crash-…, and belongs into tests/fuzz/corpus/NAME once it is mended.
+# Inputs that libFuzzer finds are kept in build/fuzz/found/NAME. An input that breaks a promise is
+# written there as crash-…, and belongs in tests/fuzz/corpus/NAME once the bug is fixed.
 fuzz_target() {
   setup
   need_fuzzing_clang

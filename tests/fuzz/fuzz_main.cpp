@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// libFuzzer's entry, for all targets: CPPRUN_FUZZ names the one to drive. `./dev fuzz NAME SECONDS`
+// libFuzzer's entry point for all targets: CPPRUN_FUZZ names the target. `./dev fuzz NAME SECONDS`
 // builds and runs it.
 
 #include <cstdint>
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // A broken promise is an exception that nobody catches: libFuzzer keeps the input.
+  // A broken promise is an uncaught exception, so libFuzzer keeps the input.
   chosen->run({reinterpret_cast<const char*>(data), size});
   return 0;
 }

@@ -19,7 +19,7 @@ namespace cpprun::fuzz {
 
 namespace {
 
-// A process that stands by for a store, and has no node of its own.
+// A process that is the standby for a store, and has no node of its own.
 class FollowedStore : public StoreHost {
  public:
   FollowedStore() : routes_(connections_, callbacks(), small_window) {
@@ -28,14 +28,14 @@ class FollowedStore : public StoreHost {
     replay_.emplace(StoreReplay::Context{connections_, routes_, listening->id, store_, job, round});
   }
 
-  // False: the log leads nowhere.
+  // False: the log is invalid.
   bool hear(std::string_view bytes) {
     const auto heard = replay_->hear(bytes);
     if (!heard) promise(!heard.error().reason.empty(), "a refusal without a reason");
     if (heard) look();
     return heard.has_value();
   }
-  // It goes on with that, as it leads now.
+  // Resumes from the log as the leader.
   void go_on() {
     if (!replay_->is_whole()) return;
     replay_->end();
@@ -45,7 +45,7 @@ class FollowedStore : public StoreHost {
       has_more = connections_.serve(TimePoint{}) || has_more;
       if (!has_more) return look();
     }
-    promise(false, "never ends to answer");
+    promise(false, "never stops answering");
   }
 
   Result<void> admit(const PeerAddress&) override { return {}; }
@@ -85,7 +85,7 @@ class FollowedStore : public StoreHost {
   std::optional<StoreReplay> replay_;
 };
 
-// All records, where the bytes come in pieces of that many; whatever the pieces, the same.
+// All records of the bytes in pieces of that size; the result is the same for every size.
 std::string records_of(std::string_view bytes, std::size_t piece) {
   StoreLogReader reader;
   StoreLog again;
@@ -124,7 +124,8 @@ void standby_frames(std::string_view bytes) {
 }
 
 void store_log(std::string_view bytes) {
-  promise(records_of(bytes, bytes.size()) == records_of(bytes, 3), "it matters where it was cut");
+  promise(records_of(bytes, bytes.size()) == records_of(bytes, 3),
+          "the result depends on where it was cut");
   FollowedStore follower;
   const std::size_t half = bytes.size() / 2;
   if (follower.hear(bytes.substr(0, half)) && follower.hear(bytes.substr(half))) follower.go_on();

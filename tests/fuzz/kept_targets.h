@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What one cpprund leaves to another, or to itself: by a link, or in a file (targets.h).
+// State that one cpprund passes to another or to itself, over a link or in a file (targets.h).
 
 #include <string_view>
 

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t input_bytes_max = 64 * 1024;
 constexpr unsigned changes_max = 4;
 
-// What decoders trip over: the ends of integers, brackets, ends of texts.
+// Common weak points of decoders: limits of integers, brackets, ends of texts.
 constexpr std::array<std::string_view, 12> morsels = {
     std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff", 8),
     std::string_view("\xff\xff\xff\xff\xff\xff\xff\x7f", 8),

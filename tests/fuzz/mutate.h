@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Damage such as wires, disks and enemies do, by a seed: for machines that have no libFuzzer, and
-// for a test that plays the same inputs in every run.
+// Damage as caused by networks, disks and attackers, from a seed: for machines without libFuzzer,
+// and for a test that uses the same inputs in every run.
 
 #include <cstdint>
 #include <random>
@@ -10,7 +10,7 @@
 
 namespace cpprun::fuzz {
 
-// One of the inputs, with a few bytes changed, cut, doubled, or mixed with another one's.
+// One of the inputs with a few bytes changed, cut, doubled, or mixed with another input.
 std::string mutate(const std::vector<std::string>& inputs, std::mt19937& random);
 
 }  // namespace cpprun::fuzz

@@ -23,7 +23,7 @@ std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialec
   try {
     StringSockets sockets;
     const int speaker = sockets.dial(dialect);
-    // Somebody else waits, watches and holds values meanwhile.
+    // Another client waits, watches and holds values meanwhile.
     const int bystander = sockets.dial(c10d::Dialect::a);
     const c10d::Bytes keys[] = {"/k", "/never"};
     std::string said;
@@ -40,10 +40,10 @@ std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialec
     if (!sockets[speaker].handed_over) sockets.leave(speaker);
     sockets.leave(bystander);
     sockets.until_quiet();
-    promise(sockets.store.parked_count() == 0, "a wait that nobody waits for");
+    promise(sockets.store.parked_count() == 0, "a wait without a client");
     sockets.store.clear();
     sockets.until_quiet();
-    promise(sockets.accounting->bytes_held() == 0, "memory that nobody holds is still charged");
+    promise(sockets.accounting->bytes_held() == 0, "unused memory is still charged");
     return outcome;
   } catch (const BrokenPromise&) {
     throw;

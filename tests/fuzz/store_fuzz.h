@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Bytes that anybody may send to a store, taken through all of a server but its sockets.
+// Bytes that any client may send to a store, passed through all of a server except its sockets.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace cpprun::fuzz {
 
-// What one connection hears for these bytes when they come in pieces of that size, and how it
-// ended. Throws BrokenPromise when the sessions or the store break a promise of theirs.
+// The bytes that one connection receives for these bytes in pieces of that size, and how it ended.
+// Throws BrokenPromise if the sessions or the store break an invariant.
 std::string session(std::string_view bytes, std::size_t piece_size, c10d::Dialect dialect);
 
 }  // namespace cpprun::fuzz

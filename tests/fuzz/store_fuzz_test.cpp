@@ -21,7 +21,8 @@ namespace {
 
 constexpr Dialect dialects[] = {Dialect::undecided, Dialect::a, Dialect::b, Dialect::d};
 
-// However the bytes are cut, the same is said. (Undecided, opcode 8 depends on what came with it.)
+// The replies are the same however the bytes are cut. (Opcode 8 without a known dialect depends on
+// the bytes that arrive with it.)
 void check_all_cuts(const std::string& bytes) {
   for (const Dialect dialect : dialects) {
     const std::string whole = fuzz::session(bytes, bytes.size() + 1, dialect);
@@ -35,7 +36,7 @@ void check_all_cuts(const std::string& bytes) {
   }
 }
 
-// Requests that mean something, so that the store is reached, and damage in one place.
+// Valid requests, so that the store is reached, and damage in one place.
 class Writer {
  public:
   explicit Writer(std::uint32_t seed) : random_(seed) {}
@@ -93,7 +94,7 @@ class Writer {
 
 }  // namespace
 
-TEST_CASE("every file of the corpus is answered the same however it is cut") {
+TEST_CASE("every file of the corpus has the same replies however it is cut") {
   const char* directory = std::getenv("CPPRUN_FUZZ_CORPUS");
   REQUIRE(directory != nullptr);
   int count = 0;
@@ -107,7 +108,7 @@ TEST_CASE("every file of the corpus is answered the same however it is cut") {
   CHECK(count >= 10);
 }
 
-TEST_CASE("ten thousand damaged conversations are answered the same however they are cut") {
+TEST_CASE("ten thousand damaged conversations have the same replies however they are cut") {
   for (std::uint32_t seed = 0; seed < 10'000; ++seed) {
     CAPTURE(seed);
     check_all_cuts(Writer(seed).bytes());

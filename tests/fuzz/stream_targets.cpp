@@ -20,11 +20,11 @@ namespace {
 constexpr std::size_t small_window = 64;
 constexpr int answers_max = 1024;
 
-// A coordinator that echoes: it takes what it hears, answers as much as there is room for, and
-// closes what is over.
+// A coordinator that echoes: it reads what it receives, answers as much as fits, and closes streams
+// that have ended.
 class Echo {
  public:
-  // False: the link was ended.
+  // False: the link was closed.
   bool hear(std::string_view frame) {
     link::StreamFrameReader records(frame);
     const auto round = records.round();
@@ -49,7 +49,7 @@ class Echo {
       if (change->is_over) streams_.close(stream);
     }
     for (int said = 0; streams_.has_frame(); ++said) {
-      promise(said < answers_max, "never ends to answer");
+      promise(said < answers_max, "never stops answering");
       const std::string frame = streams_.next_frame();
       promise(frame.size() <= bounds::link_frame_bytes_max + 4, "a frame over its bound");
       const auto inside = link::first_frame(frame);
@@ -72,7 +72,7 @@ void stream_frames(std::string_view bytes) {
     const auto frame = link::first_frame(bytes);
     if (!frame || !*frame) return;
     bytes.remove_prefix((*frame)->size() + 4);
-    // One that carries none stands for a link that broke.
+    // A frame without streams represents a link that broke.
     if (!link::carries_streams(**frame)) {
       echo.begin_link();
     } else if (!echo.hear(**frame)) {
@@ -90,7 +90,7 @@ void secret_file(std::string_view bytes) {
   promise(secrets->size() <= secrets_max, "more secrets than there may be");
   std::string again;
   for (const Secret& secret : *secrets) {
-    promise(is_secret_id(secret.id), "a secret whose id is none");
+    promise(is_secret_id(secret.id), "a secret with an invalid id");
     again += secret_line(secret) + "\n";
   }
   const auto echo = parse_secrets(again, plain_key);
@@ -98,14 +98,14 @@ void secret_file(std::string_view bytes) {
           "cannot read what it would write");
 }
 
-// Of a token that nobody has made with the secret that it is checked with.
+// A token that was not made with the secret that it is checked with.
 void token_text(std::string_view bytes) {
   static_cast<void>(secret_id_of_token(bytes));
   static const auto openssl = open_openssl();
   if (!openssl) return;
   const Secrets secrets = {{.id = "red", .key = plain_key()}};
   const WallTime now{std::chrono::seconds(1'000'000'000)};
-  // The key is all zeros, so that a corpus may hold good ones.
+  // The key is all zeros, so that a corpus may contain valid tokens.
   const auto terms = check_token(*openssl, secrets, bytes, now, {.purpose = TokenPurpose::read});
   if (!terms) {
     promise(!terms.error().reason.empty(), "a refusal without a reason");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What comes through a link behind its secret, and what proves that somebody holds it (targets.h).
+// Data of a link behind its secret, and the proofs of that secret (targets.h).
 
 #include <string_view>
 

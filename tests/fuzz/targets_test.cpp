@@ -46,7 +46,7 @@ std::vector<std::string> inputs_of(const fuzz::Target& target) {
 
 }  // namespace
 
-TEST_CASE("every target has a corpus, and keeps its promises for all of it") {
+TEST_CASE("every target has a corpus and keeps its promises for all of it") {
   for (const fuzz::Target& target : fuzz::targets()) {
     CAPTURE(target.name);
     const auto inputs = inputs_of(target);
@@ -73,14 +73,14 @@ TEST_CASE("every target keeps its promises for a damaged corpus") {
   }
 }
 
-TEST_CASE("a folder of the corpus without a target is a mistake") {
+TEST_CASE("a corpus directory without a target is an error") {
   for (const auto& entry : std::filesystem::directory_iterator(corpus())) {
     CAPTURE(entry.path().string());
     CHECK(fuzz::find_target(entry.path().filename().string()) != nullptr);
   }
 }
 
-TEST_CASE("a broken promise is heard") {
+TEST_CASE("a broken promise throws") {
   CHECK_THROWS_AS(fuzz::promise(false, "kept"), fuzz::BrokenPromise);
   CHECK_NOTHROW(fuzz::promise(true, "kept"));
 }

@@ -20,7 +20,7 @@ namespace {
 
 struct Words {
   std::string pieces;   // all of them, one after the other, with the newlines that end them
-  std::string console;  // as two speakers share it
+  std::string console;  // the console that two streams share
 };
 
 Words cut(std::string_view bytes, std::size_t piece_size) {
@@ -49,8 +49,8 @@ Words cut(std::string_view bytes, std::size_t piece_size) {
 void rendezvous_conf(std::string_view bytes) {
   std::vector<std::string> diagnostics;
   const Timeouts timeouts = read_rendezvous_conf(bytes, "--rdzv-conf", diagnostics);
-  for (const std::string& mistake : diagnostics) {
-    promise(mistake.starts_with("--rdzv-conf"), "a mistake that does not name its flag");
+  for (const std::string& error : diagnostics) {
+    promise(error.starts_with("--rdzv-conf"), "an error that does not name its flag");
   }
   for (const auto& duration :
        {timeouts.join_timeout, timeouts.keep_alive_interval, timeouts.last_call_timeout}) {
@@ -70,9 +70,9 @@ void config_file(std::string_view bytes) {
        .probe_file = [](const std::string&) { return FileKind::executable; }});
   if (const auto* wrong = std::get_if<CliDiagnostics>(&outcome)) {
     promise(!wrong->diagnostics.empty(), "a refusal without a reason");
-    for (const std::string& mistake : wrong->diagnostics) {
-      const std::string fact = mistake.substr(0, mistake.find("\n  hint: "));
-      const std::string hint = mistake.substr(std::min(fact.size() + 1, mistake.size()));
+    for (const std::string& error : wrong->diagnostics) {
+      const std::string fact = error.substr(0, error.find("\n  hint: "));
+      const std::string hint = error.substr(std::min(fact.size() + 1, error.size()));
       promise(!fact.empty() && (fact + hint).find('\n') == std::string::npos,
               "neither a line nor a line with a hint");
     }
@@ -92,7 +92,7 @@ void endpoint_text(std::string_view bytes) {
     promise(!endpoint.error().reason.empty(), "a refusal without a reason");
     return;
   }
-  promise(endpoint->port >= 0 && endpoint->port <= 65'535, "a port that is none");
+  promise(endpoint->port >= 0 && endpoint->port <= 65'535, "an invalid port");
   const auto again = parse_endpoint(to_string(*endpoint), 29500);
   promise(again && *again == *endpoint, "another endpoint after writing and reading");
 }
@@ -100,9 +100,10 @@ void endpoint_text(std::string_view bytes) {
 void worker_output(std::string_view bytes) {
   const Words whole = cut(bytes, bytes.size() + 1);
   const Words pieces = cut(bytes, 1 + bytes.size() / 7);
-  // However it arrives, the same is shown. Over-long lines are cut where the bytes were cut.
+  // The output is the same however the bytes arrive. Over-long lines are cut where the bytes were
+  // cut.
   if (bytes.size() < bounds::line_bytes_max) {
-    promise(whole.pieces == pieces.pieces, "other words when cut");
+    promise(whole.pieces == pieces.pieces, "other output when cut");
   }
   std::size_t at = 0;
   for (const char each : bytes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What people type, and what workers print (targets.h).
+// Text that people type, and output of workers (targets.h).
 
 #include <string_view>
 

@@ -18,7 +18,7 @@ namespace cpprun::fuzz {
 
 namespace {
 
-// Takes the first byte off, as a number.
+// Removes the first byte and returns it as a number.
 unsigned choice(std::string_view& bytes) {
   if (bytes.empty()) return 0;
   const auto first = static_cast<unsigned char>(bytes.front());
@@ -35,7 +35,7 @@ constexpr LinkId unidentified{3};
 constexpr const char* honest_job = "honest";
 constexpr Duration step = std::chrono::milliseconds(1);
 
-// What somebody hears who sends that, in pieces of that size.
+// The bytes that a client receives if it sends these bytes in pieces of that size.
 std::string http_conversation(std::string_view bytes, std::size_t piece_size) {
   http::Session session;
   std::string said;
@@ -43,7 +43,7 @@ std::string http_conversation(std::string_view bytes, std::size_t piece_size) {
     const auto next = session.next();
     if (const auto* asked = std::get_if<http::Session::Asked>(&next)) {
       const http::Request& request = asked->request;
-      promise(request.target.starts_with('/'), "a target that is no path");
+      promise(request.target.starts_with('/'), "a target that is not a path");
       promise(request.target.size() <= bounds::http_target_bytes_max, "a target over its bound");
       promise(session.room() == 0, "takes more before it has answered");
       said += session.answer({.body = request.target});
@@ -63,10 +63,10 @@ std::string http_conversation(std::string_view bytes, std::size_t piece_size) {
   return said;
 }
 
-// The longest word that sniff() may wait for.
+// The longest prefix that sniff() may wait for.
 constexpr std::size_t sniffed_bytes_max = 8;
 
-// A daemon's coordinator with a job of two nodes that runs, and somebody else who has greeted.
+// A daemon's coordinator with a running job of two nodes, and an unrelated client that has greeted.
 class Daemon {
  public:
   Daemon() : coordinator_({.only = {}, .options = options()}) {
@@ -78,7 +78,7 @@ class Daemon {
     disturbed_ = false;
   }
 
-  // What the stranger says. False when its link was closed.
+  // Passes on a message of the unrelated client; false if its link was closed.
   bool hear(const link::Message& message) {
     if (const auto* join = std::get_if<link::Join>(&message)) named_honest_ |= is_honest(*join);
     handle(Coordinator::Said{unidentified, message});
@@ -89,15 +89,16 @@ class Daemon {
     if (!hung_up_) handle(Coordinator::Closed{unidentified, "closed by the peer", true});
     for (int step_count = 0; step_count < 64 && coordinator_.next_deadline(); ++step_count) {
       now_ = std::max(now_, *coordinator_.next_deadline());
-      // The honest ones are heard in time, whatever the stranger did.
+      // The job's own nodes send heartbeats in time, whatever the unrelated client does.
       handle(Coordinator::Said{first_node, link::Heartbeat{}});
       handle(Coordinator::Said{second_node, link::Heartbeat{}});
       perform(coordinator_.advance(now_));
     }
-    // Who names another job's id may take part in it; who does not may not touch it.
+    // A client that names the job's id may take part in it; other clients must not affect it.
     if (named_honest_) return;
-    promise(!disturbed_, "a stranger has changed a job that is not its own");
-    promise(coordinator_.admit(honest_job, "10.0.0.2").has_value(), "a stranger has shut a store");
+    promise(!disturbed_, "an unrelated client has changed a job");
+    promise(coordinator_.admit(honest_job, "10.0.0.2").has_value(),
+            "an unrelated client has closed a store");
   }
 
  private:
@@ -123,13 +124,13 @@ class Daemon {
   void perform(const Coordinator::Actions& actions) {
     for (const auto& action : actions) {
       if (const auto* open = std::get_if<coordinator::OpenStore>(&action)) {
-        // Ports as a system gives them: each job another.
+        // Ports as a system assigns them: another one for each job.
         perform(coordinator_.handle(now_, Coordinator::StoreReady{open->job, ++port_}));
       } else if (const auto* say = std::get_if<coordinator::Say>(&action)) {
         promise(link::encode(say->message).size() <= bounds::link_frame_bytes_max + 4,
                 "says more than a frame holds");
-        const bool beat = std::holds_alternative<link::Heartbeat>(say->message);
-        disturbed_ |= say->link != unidentified && !beat;
+        const bool is_heartbeat = std::holds_alternative<link::Heartbeat>(say->message);
+        disturbed_ |= say->link != unidentified && !is_heartbeat;
       } else if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) {
         disturbed_ |= hang_up->link != unidentified;
         hung_up_ |= hang_up->link == unidentified;
@@ -158,7 +159,7 @@ void store_requests(std::string_view bytes) {
     promise(session(bytes, 1, dialect) == whole, "another answer to single bytes");
     promise(session(bytes, 7, dialect) == whole, "another answer when cut");
   }
-  // Undecided, opcode 8 depends on what came with it.
+  // Opcode 8 without a known dialect depends on the bytes that arrive with it.
   session(bytes, bytes.size() + 1, c10d::Dialect::undecided);
   session(bytes, 1, c10d::Dialect::undecided);
 }
@@ -173,11 +174,11 @@ void store_replies(std::string_view bytes) {
     const auto decoded = decoder.decode(bytes.substr(0, size), expected);
     if (std::holds_alternative<c10d::MalformedReply>(decoded)) return;
     if (const auto* complete = std::get_if<c10d::CompleteReply>(&decoded)) {
-      promise(complete->size <= size, "took what is not there");
+      promise(complete->size <= size, "consumed more than there is");
       return;
     }
     const auto& more = std::get<c10d::NeedMoreReply>(decoded);
-    promise(more.size > size, "asks for bytes that are there");
+    promise(more.size > size, "asks for bytes that it has");
     size = more.size;
   }
 }
@@ -192,13 +193,13 @@ void link_frames(std::string_view bytes) {
     if (!*decoded) return;
     const link::Decoded& frame = **decoded;
     promise(frame.bytes_consumed > 4 && frame.bytes_consumed <= bytes.size(),
-            "took what is not there");
-    // What we would say again means the same, once it is within our own bounds.
+            "consumed more than there is");
+    // Encoding it again keeps the meaning, once it is within the encoder's own bounds.
     const std::string again = link::encode(frame.message);
     promise(again.size() <= bounds::link_frame_bytes_max + 4, "a frame over its bound");
     const auto echo = link::decode(again);
     promise(echo && *echo, "cannot read its own frame");
-    promise(link::encode((*echo)->message) == again, "a frame that changes when said again");
+    promise(link::encode((*echo)->message) == again, "a frame that changes when encoded again");
     bytes.remove_prefix(frame.bytes_consumed);
   }
 }
@@ -222,10 +223,10 @@ void sniffed_bytes(std::string_view bytes) {
     earlier = now;
   }
   promise(bytes.size() < sniffed_bytes_max || earlier != Protocol::undecided, "undecided for ever");
-  promise(!describe(bytes).empty() || bytes.empty(), "has no words for it");
+  promise(!describe(bytes).empty() || bytes.empty(), "has no description");
 }
 
-// However the bytes are cut, the same is said; and nothing is held beyond the bounds.
+// The replies are the same however the bytes are cut, and nothing is held beyond the bounds.
 void http_requests(std::string_view bytes) {
   const std::string whole = http_conversation(bytes, bytes.size() + 1);
   for (const std::size_t piece : {1U, 3U, 64U}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What comes over the network (targets.h).
+// Data that arrives over the network (targets.h).
 
 #include <string_view>
 

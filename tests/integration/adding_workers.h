@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Workers that add to one number all the time, whose end shows whether an answer was lost or given
-// twice; and the daemons that they ask.
+// Workers that increment one number continuously; the final value shows whether an answer was lost
+// or applied twice. Also the daemons that they use.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -15,13 +15,12 @@ namespace cpprun::integration {
 
 inline constexpr int adds_per_step = 300;
 
-// What workers wait for at the end of their work, so that they are there as long as a scene goes
-// on.
+// Workers wait for this at the end of their work, so that they run for as long as the scene does.
 class Gate {
  public:
   Gate() : path_(directory_.path() + "/gate") { REQUIRE(::mkfifo(path_.c_str(), 0600) == 0); }
   const std::string& path() const { return path_; }
-  // Whoever waits goes on, and whoever comes later does not wait.
+  // Releases the waiting workers; later workers do not wait.
   void open() { file_.open(path_, std::ios::in | std::ios::out); }
 
  private:
@@ -30,7 +29,7 @@ class Gate {
   std::fstream file_;
 };
 
-// Adds and says how far all of them have come, so many times, and meets the others then.
+// Increments and prints the sum so many times, then meets the other workers.
 inline Words adds_in(int steps, const Gate* gate = nullptr, int adds_each = adds_per_step) {
   const std::string adds = std::to_string(adds_each);
   Words words;
@@ -47,7 +46,7 @@ inline Words adds_in(int steps, const Gate* gate = nullptr, int adds_each = adds
   return words;
 }
 
-// None of two nodes has noticed anything, and all that their workers have added was counted once.
+// Neither node noticed anything, and every increment of their workers was counted once.
 inline void expect_all_added(std::initializer_list<Command*> nodes, int steps, int workers = 4,
                              int adds_each = adds_per_step) {
   for (Command* const each : nodes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What workers say of their progress, seen from outside: figures while somebody looks, and a job
+// Progress that workers report, seen from outside: statistics of a running job, and a job that ends
 // that ends because a worker has stopped. The worker is that of docs/usage.md, in Python.
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ using nlohmann::json;
 
 namespace {
 
-// Beats until it is sent USR1, and then does nothing any more, whatever it is sent but KILL.
+// Sends heartbeats until it receives SIGUSR1, then hangs; only SIGKILL ends it.
 constexpr std::string_view training = R"(
 import signal, sys
 stopped = False
@@ -72,7 +72,7 @@ std::string get(int port, const std::string& target) {
   return text.substr(text.find("\r\n\r\n") + 4);
 }
 
-// The ranks of the only node, once they show that, or the bound has passed.
+// The ranks of the only node, once they satisfy the condition or the timeout has passed.
 template <class Shows>
 json ranks_until(int port, Shows&& shows) {
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -89,7 +89,7 @@ bool all_step(const json& ranks) {
 
 }  // namespace
 
-TEST_CASE("workers are seen at their steps, and one that stops ends the job as hung") {
+TEST_CASE("the steps of workers are visible, and a job with a stopped worker ends as hung") {
   Directory directory;
   const int port = free_port();
   const std::string script =
@@ -138,7 +138,9 @@ TEST_CASE("workers are seen at their steps, and one that stops ends the job as h
   command.expect_no_worker_left();
 }
 
-TEST_CASE("a worker that fills its heartbeat file with garbage, or empties it, disturbs nobody") {
+TEST_CASE(
+    "a worker that fills its heartbeat file with garbage or truncates it affects no other "
+    "worker") {
   const std::string script =
       "dd if=/dev/urandom of=$CPPRUN_HEARTBEAT_FILE bs=264 count=1 conv=notrunc 2>/dev/null &&"
       " : > $CPPRUN_HEARTBEAT_FILE && exec sleep 3";

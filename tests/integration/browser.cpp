@@ -24,13 +24,14 @@ std::string program() {
   return named.empty() ? "chromium" : named;
 }
 
-// Opened for both, so that neither side waits for the other.
+// Opened for reading and writing, so that neither side waits for the other.
 FileDescriptor fifo(const std::string& path) {
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   return FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
 }
 
-// A user's own sandbox is not to be had as root or in a container; nothing foreign is shown here.
+// The user namespace sandbox is not available as root or in a container; only our own pages are
+// loaded.
 Words words_in(const Directory& directory) {
   const std::string script =
       "exec \"$1\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run "
@@ -59,7 +60,7 @@ std::string bytes_of_base64(const std::string& text) {
   return bytes;
 }
 
-// Looks again whenever the page has changed; what is not there yet makes no claim true.
+// Checks again after each change of the page; an expression that throws counts as false.
 std::string promise_of(const std::string& claim) {
   return "new Promise(done => { const look = () => { try { if (!(" + claim +
          ")) return false; } catch { return false; } done(Date.now()); return true; };"
@@ -90,7 +91,7 @@ Browser::Browser()
 
 Browser::~Browser() {
   static constexpr std::string_view bye = "{\"id\":0,\"method\":\"Browser.close\"}";
-  // Up to its zero, which ends a message.
+  // Up to the NUL that ends a message.
   static_cast<void>(::write(to_.get(), bye.data(), bye.size() + 1));
   command_.wait_for_exit();
 }
@@ -104,7 +105,7 @@ json Browser::ask(const std::string& method, const json& parameters) {
     for (auto end = heard_.find('\0'); end != std::string::npos; end = heard_.find('\0')) {
       const json answer = json::parse(heard_.substr(0, end));
       heard_.erase(0, end + 1);
-      if (answer.value("id", 0) != asked_) continue;  // an event, which nobody waits for
+      if (answer.value("id", 0) != asked_) continue;  // an event, which has no waiter
       REQUIRE_MESSAGE(answer.contains("result"), method, ": ", answer.dump());
       return answer["result"];
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A real Chromium without a window, told what to do over its DevTools protocol: JSON through two
-// pipes of its own, so that neither a port nor a library for WebSockets is needed. It reaches no
-// address but 127.0.0.1. Whoever waits, waits within the page, which is told when it changes.
+// A headless Chromium, controlled through its DevTools protocol: JSON over two pipes, so that
+// neither a port nor a WebSocket library is needed. It reaches no address but 127.0.0.1. Waits
+// happen within the page, which is notified when it changes.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -13,30 +13,32 @@
 
 namespace cpprun::integration {
 
-// Why there is none here; empty where one is. CPPRUN_CHROMIUM names another program than chromium.
+// Why no browser is available here; empty if one is. CPPRUN_CHROMIUM names a program other than
+// chromium.
 std::string no_browser();
 
 class Browser {
  public:
   Browser();
-  // Asks it to end, and ends whoever is left.
+  // Asks Chromium to exit, and kills what remains.
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;
 
   void open(const std::string& address);
-  // What that JavaScript comes to, of a promise what it promises.
+  // The value of that JavaScript expression; of a promise, its result.
   nlohmann::json value_of(const std::string& expression);
-  // Waits until that is true of the page, and says when it was, in milliseconds since 1970.
+  // Waits until the expression is true on the page; returns when it was, in milliseconds since
+  // 1970.
   double until(const std::string& claim);
-  // Begins to wait for that, so that what is to cause it comes after; `seen` says when it was.
+  // Starts waiting for it, so that its cause can follow; `seen` returns when it became true.
   void look_out_for(const std::string& claim);
   double seen();
-  // Presses a key where the focus is, as a person would.
+  // Presses a key in the focused element, as a person would.
   void press(const std::string& key);
-  // How wide the page is, in pixels, and whether the system is dark.
+  // The width of the page in pixels, and whether the system uses a dark theme.
   void show(int width, int height, bool dark);
-  // Of the whole page, as a PNG in that file.
+  // A PNG of the whole page, in that file.
   void take_picture(const std::string& path);
 
  private:

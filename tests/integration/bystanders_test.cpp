@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What cpprun may end, and what it may not: everything that a worker has started, however it hides,
+// What cpprun may kill and what it may not: everything that a worker has started, however it hides,
 // and nothing else.
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ namespace {
 // Its first attempt fails, its second does not.
 const char* const fails_once = "test $TORCHELASTIC_RESTART_COUNT = 1 || exit 5";
 
-// Leaves one with an empty environment in a session of its own, which is there when it says so.
+// Leaves a process with an empty environment in a session of its own, which runs when this prints.
 // ($$ in an argument is a plain $, here as under torchrun.)
 const char* const hides = "env -i setsid sh -c 'echo hidden $$$$; exec sleep 1000' & sleep 1000";
 
@@ -75,7 +75,8 @@ std::string fifo(const Directory& directory, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the tee of a shell that became cpprun hears the job to its end, restarts too") {
+TEST_CASE(
+    "the tee of a shell that exec'd cpprun receives output until the job ends, over restarts") {
   const Directory directory;
   const auto log = directory.path() + "/job.log";
   const std::string script = "exec > >(tee " + log + ") 2>&1; exec \"$@\"";
@@ -89,7 +90,9 @@ TEST_CASE("the tee of a shell that became cpprun hears the job to its end, resta
   CHECK(contains(said, "exited with code 5"));
 }
 
-TEST_CASE("a side-car that was there before outlives a job that ends well, and one that does not") {
+TEST_CASE(
+    "a side-car that was started before the job outlives it, whether the job succeeds or "
+    "fails") {
   for (const int code : {0, 7}) {
     Command job(shell("sleep 1000 & echo side-car $!; exec \"$@\"",
                       cpprun_of("setsid sleep 1000 & exit " + std::to_string(code))));
@@ -98,11 +101,11 @@ TEST_CASE("a side-car that was there before outlives a job that ends well, and o
     CHECK(job.wait_for_exit() == code);
     CHECK(lives(side_car));
     ::kill(side_car, SIGKILL);
-    job.expect_nobody_left();
+    job.expect_no_process_left();
   }
 }
 
-TEST_CASE("what a side-car leaves behind is as little cpprun's to end as the side-car") {
+TEST_CASE("cpprun does not kill the processes that a side-car leaves behind") {
   const Directory directory;
   const auto bell = fifo(directory, "bell");
   const auto answer = fifo(directory, "answer");
@@ -117,7 +120,7 @@ TEST_CASE("what a side-car leaves behind is as little cpprun's to end as the sid
   const pid_t orphan = pid_after(job.out(), "orphan");
   CHECK(lives(orphan));
   ::kill(orphan, SIGKILL);
-  job.expect_nobody_left();
+  job.expect_no_process_left();
 }
 
 TEST_CASE("an ssh-agent that started cpprun serves the workers of every attempt") {
@@ -129,10 +132,10 @@ TEST_CASE("an ssh-agent that started cpprun serves the workers of every attempt"
   words.insert(words.end(), cpprun.begin(), cpprun.end());
   Command job(words);
   CHECK(job.wait_for_exit() == 0);
-  job.expect_nobody_left();
+  job.expect_no_process_left();
 }
 
-TEST_CASE("the first process of a container leaves alone what was brought into it") {
+TEST_CASE("the first process of a container does not kill processes that were brought into it") {
   const Directory directory;
   const auto bell = fifo(directory, "bell");
   Words words = {"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
@@ -152,7 +155,7 @@ TEST_CASE("the first process of a container leaves alone what was brought into i
                    "setsid sleep 1000 & echo here"});
   visitor.expect_out("here\n");
   visitor.wait_for_exit();
-  // On its way through exec it shows no environment for a moment.
+  // During exec it has no visible environment for a moment.
   auto left = visitor.relatives();
   while (left.empty()) left = visitor.relatives();
   REQUIRE(left.size() == 1);
@@ -164,21 +167,21 @@ TEST_CASE("the first process of a container leaves alone what was brought into i
   CHECK(job.wait_for_exit() == 0);
 }
 
-TEST_CASE("kill -9 of cpprun ends one that has no environment and a session of its own") {
+TEST_CASE("kill -9 of cpprun ends a process with no environment and a session of its own") {
   Command job(cpprun_of(hides));
   job.expect_out("hidden");
   const pid_t hidden = pid_after(job.out(), "hidden");
   job.signal(SIGKILL);
   job.wait_for_exit();
-  job.expect_nobody_left();
+  job.expect_no_process_left();
   CHECK(ends_in_time(hidden));
 }
 
-TEST_CASE("a job that a worker has submitted outlives cpprun, however that ends") {
+TEST_CASE("a job that a worker has submitted outlives cpprun, however cpprun ends") {
   const Directory directory;
   const auto queue = fifo(directory, "queue");
   for (const bool killed : {false, true}) {
-    // As sbatch does: the environment travels, and somebody else's daemon starts the job.
+    // As sbatch does: the environment travels with the job, and another daemon starts it.
     Command batch_system({"sh", "-c",
                           "read token < " + queue +
                               "; CPPRUN_NODE_TOKEN=$token sleep 1000 & echo started $!; wait"});
@@ -189,15 +192,14 @@ TEST_CASE("a job that a worker has submitted outlives cpprun, however that ends"
     job.expect_out("submitted");
     if (killed) job.signal(SIGKILL);
     job.wait_for_exit();
-    job.expect_nobody_left();
+    job.expect_no_process_left();
     CHECK(lives(submitted));
     ::kill(submitted, SIGKILL);
     batch_system.wait_for_exit();
   }
 }
 
-TEST_CASE(
-    "a watchdog that is killed is replaced, and the next one does what the first would have") {
+TEST_CASE("a watchdog that is killed is replaced, and the new one does the same work") {
   Command job(cpprun_of(hides));
   job.expect_out("hidden");
   pid_t watchdog = 0;
@@ -208,13 +210,13 @@ TEST_CASE(
   job.expect_err("another one has taken over");
   job.signal(SIGKILL);
   job.wait_for_exit();
-  job.expect_nobody_left();
+  job.expect_no_process_left();
   CHECK(ends_in_time(pid_after(job.out(), "hidden")));
 }
 
-TEST_CASE("on a kernel without pidfds all is swept, restarted and ended as on any other") {
+TEST_CASE("on a kernel without pidfds, sweeping, restarting and ending work as on any other") {
   for (const char* error : {"ENOSYS", "EPERM"}) {
-    // A descriptor that a careless parent left open, and that no worker shall hold.
+    // A descriptor that a careless parent left open, and that no worker may inherit.
     Words words = shell("exec 9< /dev/null; exec \"$@\"", {from_build("CPPRUN_OLD_KERNEL"), error});
     const std::string script =
         "echo attempt $TORCHELASTIC_RESTART_COUNT; (setsid sleep 1000 & echo left $!); "
@@ -227,14 +229,14 @@ TEST_CASE("on a kernel without pidfds all is swept, restarted and ended as on an
     if (code == 77) return skip("no permission to install a filter of system calls");
     CHECK(code == 0);
     job.expect_out("attempt 1\n");
-    // Nobody is given up: for that ten seconds would be waited.
+    // No process is given up; that would take ten seconds.
     CHECK_FALSE(contains(job.err(), "could not be"));
     CHECK_FALSE(lives(pid_after(job.out(), "left")));
-    job.expect_nobody_left();
+    job.expect_no_process_left();
   }
 }
 
-TEST_CASE("on a kernel without pidfds kill -9 of cpprun leaves nobody either") {
+TEST_CASE("on a kernel without pidfds kill -9 of cpprun leaves no process either") {
   Words words = {from_build("CPPRUN_OLD_KERNEL"), "ENOSYS"};
   const Words cpprun = cpprun_of(hides);
   words.insert(words.end(), cpprun.begin(), cpprun.end());
@@ -242,7 +244,7 @@ TEST_CASE("on a kernel without pidfds kill -9 of cpprun leaves nobody either") {
   job.expect_out("hidden");
   job.signal(SIGKILL);
   job.wait_for_exit();
-  job.expect_nobody_left();
+  job.expect_no_process_left();
   CHECK(ends_in_time(pid_after(job.out(), "hidden")));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A job on several hosts that meets at host 0, with a lease of two seconds, and a temporary
-// directory of its own, so that a scene can say at its end that nothing is left anywhere.
+// A job on several hosts whose coordinator is on host 0, with a lease of two seconds and a
+// temporary directory of its own, so that a scene can check at its end that nothing is left
+// anywhere.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -30,7 +31,7 @@ struct Cluster {
     words.insert(words.end(), program.begin(), program.end());
     return hosts.on(host, with_cpprun(words));
   }
-  // Its workers say who they are and where they sit, and stay there.
+  // Its workers print their pid and their seat, and stay.
   Words node(int host, const Words& flags = {}) const {
     return node(host, flags, {worker(), "pid", "seat", "hang"});
   }
@@ -62,16 +63,16 @@ inline void expect_each(std::initializer_list<Command*> nodes, std::string_view 
   for (Command* const each : nodes) each->expect_out(said, times);
 }
 
-// The pid that the worker of that rank has said last.
+// The pid that the worker of that rank printed last.
 inline pid_t pid_of(const Command& command, const std::string& rank) {
   const auto& said = command.out();
   const std::string before = "pid of rank " + rank + ": ";
   const auto at = said.rfind(before);
-  REQUIRE_MESSAGE(at != std::string::npos, "rank ", rank, " has not told its pid: ", said);
+  REQUIRE_MESSAGE(at != std::string::npos, "rank ", rank, " has not printed its pid: ", said);
   return std::atoi(said.c_str() + at + before.size());
 }
 
-// Asks all of them to end: of an elastic job the first alone may leave.
+// Asks all of them to end; in an elastic job a single SIGTERM only makes one node leave.
 inline void end_all(Command& first, std::initializer_list<Command*> others) {
   first.signal(SIGTERM);
   for (Command* const other : others) other->signal(SIGTERM);

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* token_name = "CPPRUN_INTEGRATION_TOKEN";
-// A worker may write a gigabyte; what is kept for looking at is bounded.
+// A worker may write a gigabyte; the output kept for inspection is bounded.
 constexpr std::size_t kept_bytes_max = 64UL << 20U;
 constexpr std::chrono::seconds watchdog_timeout{15};
 
@@ -49,7 +49,7 @@ FileDescriptor open_pidfd(pid_t pid) {
   return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
-// True when the descriptor became readable before the deadline; a pidfd does at its process's end.
+// True if the descriptor became readable before the deadline; a pidfd does when its process ends.
 bool wait_readable(int fd, Clock::time_point deadline) {
   pollfd one{fd, POLLIN, 0};
   return ::poll(&one, 1, milliseconds_until(deadline)) > 0;
@@ -91,7 +91,7 @@ Command::~Command() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
-  // cpprun's watchdog ends the workers and tidies up after it; only what it leaves is ended here.
+  // cpprun's watchdog ends the workers and cleans up after it; only what it leaves is killed here.
   const auto deadline = Clock::now() + watchdog_timeout;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
     const auto process = open_pidfd(left.front());
@@ -150,7 +150,7 @@ void Command::read_from(FileDescriptor& from, std::string& into) {
   std::array<char, 65536> block;
   const auto got = ::read(from.get(), block.data(), block.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  // A terminal whose last user left says EIO where a pipe says 0.
+  // A terminal whose last user left returns EIO where a pipe returns 0.
   if (got <= 0) return from.reset();
   if (into.size() < kept_bytes_max) into.append(block.data(), static_cast<std::size_t>(got));
 }
@@ -189,7 +189,7 @@ Ended Command::wait() {
   while (read_some(deadline)) {
   }
   const int code = wait_for_exit();
-  // What it has said since that.
+  // The output since then.
   while (read_some(Clock::now())) {
   }
   return {code, out_, err_};
@@ -221,15 +221,15 @@ std::vector<pid_t> Command::relatives() const {
 
 void Command::expect_no_worker_left() const {
   for (const auto pid : relatives()) {
-    std::error_code gone;  // between the look and this one: as good
+    std::error_code gone;  // removed between the two calls: as good
     const auto program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
     CHECK_MESSAGE((gone || program == from_build("CPPRUN")), "process ", pid,
                   " is left: ", program.string());
   }
-  expect_nobody_left();
+  expect_no_process_left();
 }
 
-void Command::expect_nobody_left() const {
+void Command::expect_no_process_left() const {
   const auto deadline = Clock::now() + timeout;
   for (auto left = relatives(); !left.empty(); left = relatives()) {
     const auto process = open_pidfd(left.front());
@@ -305,7 +305,7 @@ void kill_at_once(Command& command) {
 }
 
 void skip(std::string_view reason) {
-  // On a line of its own and at once: doctest's own words come after.
+  // On its own line and at once: doctest's own output comes later.
   std::printf("skipped: %.*s\n", static_cast<int>(reason.size()), reason.data());
   std::fflush(stdout);
 }

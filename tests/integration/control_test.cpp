@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cpprunctl and the sockets it finds jobs by, with the finished programs: a job of two cpprun is
-// listed, shown, watched and waited for; and what there is when there is none.
+// cpprunctl and the sockets through which it finds jobs, with the finished programs: a job of two
+// cppruns is listed, shown, watched and waited for; and what cpprunctl reports when there is no
+// job.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Everything of one test lies in a directory of its own: nobody else's jobs are seen.
+// Everything of one test is in a directory of its own, so jobs of other tests are not visible.
 struct Scene {
   Directory temporary;
   int port = free_port();
@@ -66,7 +67,7 @@ struct Scene {
     return all;
   }
   Ended ask(const Words& words) const { return run(control(words), options()); }
-  // Until a job is listed: the socket is made a while after the start.
+  // Until a job is listed: the socket is created a while after the start.
   json listed() const {
     const auto end = std::chrono::steady_clock::now() + timeout;
     while (true) {
@@ -78,7 +79,7 @@ struct Scene {
   }
 };
 
-// The pid that the worker of that rank has said.
+// The pid that the worker of that rank has printed.
 pid_t pid_of(const Command& command, int rank) {
   const std::string begin = "pid of rank " + std::to_string(rank) + ": ";
   const auto at = command.out().rfind(begin);
@@ -137,14 +138,14 @@ TEST_CASE("a job of two nodes is listed, shown, watched, and waited for to its e
   CHECK(scene.temporary.entries() == std::vector<std::string>{});
 }
 
-TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told") {
+TEST_CASE("commands save and stop a job, and an impossible command prints why") {
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
   job.expect_out("\n");
   REQUIRE(scene.listed().size() == 1);
-  const auto nobody = scene.ask({"drain", "nobody-there"});
-  CHECK(nobody.code == 1);
-  CHECK(contains(nobody.err, "cpprunctl: error: "));
+  const auto unknown_node = scene.ask({"drain", "no-such-node"});
+  CHECK(unknown_node.code == 1);
+  CHECK(contains(unknown_node.err, "cpprunctl: error: "));
   CHECK(scene.ask({"forget"}).code == 1);
   Command watch(scene.control({"events", "-f", "--json"}), scene.options());
   watch.expect_out("worker_started");
@@ -161,7 +162,7 @@ TEST_CASE("a job is ordered to save and to stop, and what cannot be done is told
 TEST_CASE("every page of a daemon's jobs is listed, and the last job is found") {
   const Scene scene;
   auto options = scene.options();
-  options.variables["CPPRUN_SECRET_FILE"] = "";  // its agents speak in clear here
+  options.variables["CPPRUN_SECRET_FILE"] = "";  // its agents have no secret here
   Command daemon(
       {from_build("CPPRUND"), "--host=127.0.0.1", "--port=" + std::to_string(scene.port)}, options);
   daemon.expect_out("listening");
@@ -190,7 +191,7 @@ TEST_CASE("every page of a daemon's jobs is listed, and the last job is found") 
   CHECK(scene.ask({"status", "job1229"}).code == 0);
 }
 
-TEST_CASE("an order about a host asks which of several programs is meant") {
+TEST_CASE("a command about a host asks which of several programs is meant") {
   const Scene scene;
   Command first(scene.node(0, {"--nnodes=1", "--rdzv-id=one"}), scene.options());
   Scene other;
@@ -211,8 +212,8 @@ TEST_CASE("an order about a host asks which of several programs is meant") {
   CHECK_MESSAGE(one.code == 0, one.err);
   const auto every = scene.ask({"include", "192.0.2.9", "--all"});
   CHECK(every.code == 0);
-  CHECK(count(every.out, "\n") == 1);       // the first lets it in again
-  CHECK(contains(every.err, "192.0.2.9"));  // of the second it was never excluded
+  CHECK(count(every.out, "\n") == 1);       // the first included it again
+  CHECK(contains(every.err, "192.0.2.9"));  // the second never excluded it
   CHECK(count(scene.ask({"exclude", "192.0.2.9", "--all"}).out, "\n") == 2);
   for (Command* const job : {&first, &second}) {
     job->signal(SIGTERM);
@@ -220,7 +221,7 @@ TEST_CASE("an order about a host asks which of several programs is meant") {
   }
 }
 
-TEST_CASE("a command for a job that is silent or over reaches no other job") {
+TEST_CASE("a command for a job that does not respond or has ended reaches no other job") {
   const Scene scene;
   Command first(scene.node(0, {"--nnodes=1", "--rdzv-id=train-1"}), scene.options());
   const Scene other;
@@ -257,12 +258,12 @@ TEST_CASE("a command for a job that is silent or over reaches no other job") {
     CHECK(contains(asked.err, "unknown job \"train-1\"; known: \"train-10\"\n  hint: "));
   }
   CHECK(scene.ask({"drain", "0", "--job", "train-1"}).code == 1);
-  CHECK(scene.ask({"status", "train-1"}).code == 0);  // reading takes the beginning
+  CHECK(scene.ask({"status", "train-1"}).code == 0);  // reading accepts a prefix
   CHECK(scene.ask({"stop", "train-10"}).code == 0);
   tenth.wait();
 }
 
-TEST_CASE("output that is lost is not success, of any program") {
+TEST_CASE("lost output is an error in every program") {
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
   job.expect_out("\n");
@@ -313,14 +314,14 @@ TEST_CASE("output that is lost is not success, of any program") {
       }
     }
   }
-  // A reader that has closed the pipe wants no more; a job whose stdout was closed runs.
+  // A reader that has closed the pipe needs no output; a job whose stdout was closed runs.
   CHECK(run({"bash", "-c", "set -o pipefail; \"$0\" --help | true", control}).code == 0);
   CHECK(to(">&-", with_cpprun({"--no-python", "echo", "x"})).code == 0);
   job.signal(SIGTERM);
   job.wait();
 }
 
-TEST_CASE("what is shown has colours on a terminal alone, and not with NO_COLOR") {
+TEST_CASE("output has colours only on a terminal, and never with NO_COLOR") {
   if (const auto why = no_terminal(); !why.empty()) return skip(why);
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
@@ -336,7 +337,7 @@ TEST_CASE("what is shown has colours on a terminal alone, and not with NO_COLOR"
   job.wait();
 }
 
-TEST_CASE("top shows itself on a terminal, hears its keys, and leaves the terminal as it was") {
+TEST_CASE("top draws on a terminal, handles its keys, and restores the terminal") {
   if (const auto why = no_terminal(); !why.empty()) return skip(why);
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
@@ -361,12 +362,12 @@ TEST_CASE("top shows itself on a terminal, hears its keys, and leaves the termin
   job.wait();
 }
 
-TEST_CASE("a job that is not there, and no job at all, are told with what there is") {
+TEST_CASE("an unknown job, and the absence of any job, are errors that list what exists") {
   const Scene scene;
-  const auto nobody = scene.ask({"status"});
-  CHECK(nobody.code == 69);
-  CHECK(contains(nobody.err, "no cpprun or cpprund of uid"));
-  CHECK(contains(nobody.err, scene.doors()));
+  const auto no_job = scene.ask({"status"});
+  CHECK(no_job.code == 69);
+  CHECK(contains(no_job.err, "no cpprun or cpprund of uid"));
+  CHECK(contains(no_job.err, scene.doors()));
   CHECK(json::parse(scene.ask({"ls", "--json"}).out) == json::parse(R"({"jobs":[],"silent":[]})"));
   CHECK(scene.ask({"ls"}).code == 0);
   const auto refused = scene.ask({"--address=127.0.0.1:" + std::to_string(scene.port), "ls"});
@@ -387,7 +388,7 @@ TEST_CASE("a job that is not there, and no job at all, are told with what there 
   job.wait();
 }
 
-TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is swept") {
+TEST_CASE("a job that was killed leaves nothing, and the socket of a dead daemon is removed") {
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
   job.expect_out("\n");
@@ -395,7 +396,7 @@ TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is s
   Command wait(scene.control({"wait"}), scene.options());
   const auto end = std::chrono::steady_clock::now() + timeout;
   job.signal(SIGKILL);
-  // It may have come too late to see the job at all.
+  // It may have started too late to see the job at all.
   CHECK(wait.wait().code == 69);
   job.wait();
   while (fs::exists(scene.doors()) && std::chrono::steady_clock::now() < end) {
@@ -415,7 +416,7 @@ TEST_CASE("a job that was killed leaves nothing, and a daemon's dead socket is s
   CHECK(fs::is_empty(scene.doors()));
 }
 
-TEST_CASE("the end of a stream is not the end of the job that it is about") {
+TEST_CASE("the end of a stream is not the end of its job") {
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
   job.expect_out("\n");
@@ -490,7 +491,7 @@ struct KeptScene : Scene {
 
 }  // namespace
 
-TEST_CASE("wait and events -f go on when a cpprund that keeps its jobs is started again") {
+TEST_CASE("wait and events -f resume when a cpprund that keeps its jobs restarts") {
   KeptScene scene;
   scene.lose_daemon();
   scene.daemon = scene.begin_daemon();
@@ -499,7 +500,7 @@ TEST_CASE("wait and events -f go on when a cpprund that keeps its jobs is starte
   scene.expect_end();
 }
 
-TEST_CASE("a job that ends while wait and events -f have no contact has ended for them") {
+TEST_CASE("wait and events -f notice a job that ended while they had no contact") {
   KeptScene scene;
   scene.lose_daemon();
   for (Command* const each : {scene.wait.get(), scene.watch.get()}) each->signal(SIGSTOP);
@@ -511,7 +512,7 @@ TEST_CASE("a job that ends while wait and events -f have no contact has ended fo
 
 namespace {
 
-// Answers whatever is asked, a byte at a time, and never comes to an end.
+// Answers every request one byte at a time, without end.
 class Dripper {
  public:
   Dripper() : thread_([this] { drip(); }) {}
@@ -544,8 +545,7 @@ class Dripper {
 
 }  // namespace
 
-TEST_CASE(
-    "a host that sends a byte now and then has as long for its answer as one that is silent") {
+TEST_CASE("a server that trickles bytes is timed out like a silent one") {
   const Scene scene;
   const Dripper dripper;
   for (const Words& words : {Words{"ls"}, {"status"}, {"events"}, {"wait", "a"}}) {
@@ -556,8 +556,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("another user of the machine is not let in") {
-  if (::geteuid() != 0) return skip("only root can be somebody else");
+TEST_CASE("another user of the machine is rejected") {
+  if (::geteuid() != 0) return skip("only root can act as another user");
   const Scene scene;
   fs::permissions(scene.temporary.path(), fs::perms::all);
   Command job(scene.node(0, {"--nnodes=1"}), scene.options());
@@ -579,7 +579,7 @@ TEST_CASE("another user of the machine is not let in") {
   job.wait();
 }
 
-TEST_CASE("where nobody may look there is no socket, and no answer at the port") {
+TEST_CASE("with --status-access=none there is no socket, and no answer at the port") {
   const Scene scene;
   Command job(scene.node(0, {"--nnodes=1", "--status-access=none"}), scene.options());
   job.expect_out("\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Two cpprunds, of which one leads: whichever of them is lost, or handed over, the workers of their
-// jobs notice nothing, and no answer is lost or given twice.
+// A leader and a standby cpprund: if either is lost, or leadership is transferred, the workers of
+// their jobs notice nothing, and no answer is lost or applied twice.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace daemon_pair_test {
 
 using namespace cpprun::integration;
 
-TEST_CASE("no worker notices that the daemon that leads is killed, and then the next one") {
+TEST_CASE("no worker notices that the leader is killed, and then its successor") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -18,16 +18,18 @@ TEST_CASE("no worker notices that the daemon that leads is killed, and then the 
   Nodes nodes(site, 8);
   for (const int lost : {0, 3}) {
     nodes.expect_progress();
-    kill_at_once(*site.leads);
+    kill_at_once(*site.leader);
     site.swap_roles(site.member(lost));
-    CHECK(contains(site.leads->err(), "resuming 1 job from its own replica"));
+    CHECK(contains(site.leader->err(), "resuming 1 job from its own replica"));
   }
   nodes.expect_all_added();
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
   site.end_all();
 }
 
-TEST_CASE("a standby leads at once when the leader is killed, however long its lease in etcd is") {
+TEST_CASE(
+    "a standby becomes the leader as soon as the leader is killed, however long its lease in "
+    "etcd is") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -37,7 +39,7 @@ TEST_CASE("a standby leads at once when the leader is killed, however long its l
   Nodes nodes(site, 6);
   for (const int lost : {0, 3}) {
     nodes.expect_progress();
-    kill_at_once(*site.leads);
+    kill_at_once(*site.leader);
     site.swap_roles(site.member(lost));
     nodes.expect_progress();
   }
@@ -45,7 +47,7 @@ TEST_CASE("a standby leads at once when the leader is killed, however long its l
   site.end_all();
 }
 
-TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the leader names it") {
+TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the leader reports it") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -54,61 +56,60 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   Nodes nodes(site, 6);
   nodes.expect_progress();
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGSTOP);
-  site.leads->expect_err("not responding for ");
+  site.leader->expect_err("not responding for ");
   nodes.expect_progress();
-  // The second line comes when a quarter of the lease is left. An election of etcd has taken 5 s.
-  site.leads->expect_err("not responding for ", 2);
+  // The second line comes when a quarter of the lease is left. An etcd election has taken 5 s.
+  site.leader->expect_err("not responding for ", 2);
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGCONT);
-  site.leads->expect_err("etcd responds again");
+  site.leader->expect_err("etcd responds again");
   nodes.expect_progress();
-  CHECK(contains(site.leads->err(), "etcd at http://" + Hosts::address(0) + ":2379, http://"));
-  CHECK(contains(site.leads->err(), "; jobs keep running, the leader's lease ends in "));
+  CHECK(contains(site.leader->err(), "etcd at http://" + Hosts::address(0) + ":2379, http://"));
+  CHECK(contains(site.leader->err(), "; jobs keep running, the leader's lease ends in "));
   nodes.expect_all_added();
-  INFO(site.leads->err());
-  CHECK_FALSE(contains(site.leads->err(), "this cpprund is no longer the leader"));
+  INFO(site.leader->err());
+  CHECK_FALSE(contains(site.leader->err(), "this cpprund is no longer the leader"));
   site.end_all();
 }
 
-TEST_CASE(
-    "the same where the cable of its host is pulled, and it does not know what has become of it") {
+TEST_CASE("no worker notices that the cable of the leader's host is pulled") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
-  // The lease that users have. It takes a member of etcd along, perhaps etcd's own leader.
+  // The default lease. It also cuts off a member of etcd, possibly etcd's own leader.
   site.cluster.conf =
       "keep_alive_interval=0.3,keep_alive_max_attempt=10,last_call_timeout=0.2,join_timeout=50";
   Nodes nodes(site, 6);
   nodes.expect_progress();
   site.cluster.hosts.pull_cable(0);
-  site.leads->expect_err("this cpprund is no longer the leader");
-  site.stands_by->expect_err("this cpprund is the leader");
+  site.leader->expect_err("this cpprund is no longer the leader");
+  site.standby->expect_err("this cpprund is the leader");
   nodes.expect_progress();
   site.cluster.hosts.plug_in(0);
-  site.leads->expect_err("is a standby of \"node3\"");
-  std::swap(site.leads, site.stands_by);
+  site.leader->expect_err("is a standby of \"node3\"");
+  std::swap(site.leader, site.standby);
   nodes.expect_all_added();
   site.end_all();
 }
 
-TEST_CASE("one that has slept while another one led says nothing to anybody when it wakes") {
+TEST_CASE("a leader that was suspended while another took over sends nothing when it wakes") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
   Nodes nodes(site, 6);
   nodes.expect_progress();
-  site.leads->signal(SIGSTOP);
-  site.stands_by->expect_err("this cpprund is the leader");
+  site.leader->signal(SIGSTOP);
+  site.standby->expect_err("this cpprund is the leader");
   nodes.expect_progress();
-  site.leads->signal(SIGCONT);
-  site.leads->expect_err("is a standby of \"node3\"");
-  std::swap(site.leads, site.stands_by);
+  site.leader->signal(SIGCONT);
+  site.leader->expect_err("is a standby of \"node3\"");
+  std::swap(site.leader, site.standby);
   nodes.expect_all_added();
   site.end_all();
 }
 
-TEST_CASE("a member of etcd is lost, whichever it is, and nothing else happens") {
+TEST_CASE("losing any one member of etcd has no other effect") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -124,7 +125,7 @@ TEST_CASE("a member of etcd is lost, whichever it is, and nothing else happens")
   site.end_all();
 }
 
-TEST_CASE("the lead is handed over ten times beside 64 workers that count, and none notices") {
+TEST_CASE("leadership is transferred ten times beside 64 counting workers, and none notices") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -134,11 +135,11 @@ TEST_CASE("the lead is handed over ten times beside 64 workers that count, and n
   std::size_t times = 0;
   for (const int upgraded : {0, 3, 0, 3, 0, 3, 0, 3, 0, 3}) {
     nodes.expect_progress();
-    site.leads->signal(SIGTERM);
-    CHECK(site.leads->wait().code == 0);
-    CHECK(contains(site.leads->err(), "leadership was transferred to"));
+    site.leader->signal(SIGTERM);
+    CHECK(site.leader->wait().code == 0);
+    CHECK(contains(site.leader->err(), "leadership was transferred to"));
     site.swap_roles(site.member(upgraded));
-    // Ten take less than a second: a node that has not turned yet would miss one.
+    // Ten take less than a second; a node that has not switched yet would miss one.
     nodes.first->expect_err("workers were not interrupted", ++times);
   }
   nodes.expect_all_added();
@@ -150,7 +151,7 @@ TEST_CASE("without a standby the next leader starts from the records in etcd") {
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.leads = site.member(0);
-  site.leads->expect_err("this cpprund is the leader");
+  site.leader->expect_err("this cpprund is the leader");
   Nodes nodes(site, 6);
   nodes.expect_progress();
   kill_at_once(*site.leads);
@@ -163,13 +164,13 @@ TEST_CASE("without a standby the next leader starts from the records in etcd") {
     CHECK_MESSAGE(ended.code == 0, ended.err);
     CHECK(contains(ended.out, "sum is " + std::to_string(4 * 6 * adds_per_step) + "\n"));
   }
-  site.leads->signal(SIGTERM);
-  CHECK(site.leads->wait().code == 0);
+  site.leader->signal(SIGTERM);
+  CHECK(site.leader->wait().code == 0);
   site.etcd.end();
   site.cluster.expect_nothing_left();
 }
 
-TEST_CASE("one that is called as the one that leads is not taken as its standby, and is told so") {
+TEST_CASE("a standby with the leader's name is rejected, and both daemons report it") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -183,7 +184,7 @@ TEST_CASE("one that is called as the one that leads is not taken as its standby,
       site.cluster.options());
   site.stands_by->expect_err(
       "the leader is called \"node0\" too; give each cpprund its own --name");
-  site.leads->expect_err("rejected standby");
+  site.leader->expect_err("rejected standby");
   site.end_all();
 }
 

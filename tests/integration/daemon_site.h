@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Two cpprunds on hosts of their own, etcd beside them, and the nodes of a job that ask them.
+// Two cpprunds on hosts of their own, etcd beside them, and the nodes of a job that use them.
 
 #include <memory>
 
@@ -9,8 +9,8 @@
 
 namespace cpprun::integration {
 
-// Nodes on hosts 1 and 2, a daemon on hosts 0 and 3; and a member of etcd beside each of these and
-// on host 4, as in a real cluster: what takes a daemon takes one of them.
+// Nodes on hosts 1 and 2, a daemon on hosts 0 and 3, and a member of etcd beside each of these and
+// on host 4, as in a real cluster: the loss of a daemon's host also loses a member.
 struct Site {
   Site() : cluster(5, "2"), etcd(cluster.hosts, {0, 3, 4}) {
     cluster.workers = "2";
@@ -31,19 +31,19 @@ struct Site {
   std::unique_ptr<Command> member(int host) const {
     return daemon(host, {"--etcd=" + etcd.endpoints("http://"), "--etcd-lease=" + etcd_lease});
   }
-  // The first of them leads, and the other one knows everything.
+  // The first is the leader, and the other one is in sync.
   void begin_pair() {
-    leads = member(0);
-    leads->expect_err("this cpprund is the leader");
-    stands_by = member(3);
-    leads->expect_err("is in sync and can become the leader");
+    leader = member(0);
+    leader->expect_err("this cpprund is the leader");
+    standby = member(3);
+    leader->expect_err("is in sync and can become the leader");
   }
-  // What was lost is back, and stands by for the other one.
+  // The lost daemon is back, as the standby of the other one.
   void swap_roles(std::unique_ptr<Command> back) {
-    stands_by->expect_err("this cpprund is the leader");
-    leads = std::move(stands_by);
-    stands_by = std::move(back);
-    leads->expect_err("is in sync and can become the leader");
+    standby->expect_err("this cpprund is the leader");
+    leader = std::move(standby);
+    standby = std::move(back);
+    leader->expect_err("is in sync and can become the leader");
   }
 
   std::unique_ptr<Command> node(int host, const Words& does) const {
@@ -52,7 +52,7 @@ struct Site {
     return std::make_unique<Command>(cluster.node(host, {}, program), cluster.options());
   }
   void end_all() {
-    for (auto* const each : {&stands_by, &leads}) {
+    for (auto* const each : {&standby, &leader}) {
       (*each)->signal(SIGTERM);
       CHECK((*each)->wait().code == 0);
     }
@@ -63,8 +63,8 @@ struct Site {
   EtcdOnHosts etcd;
   std::string status_access = "none";
   std::string etcd_lease = "2";  // short, so that a scene sees it end
-  std::unique_ptr<Command> leads;
-  std::unique_ptr<Command> stands_by;
+  std::unique_ptr<Command> leader;
+  std::unique_ptr<Command> standby;
 };
 
 // All of them at work.
@@ -80,7 +80,7 @@ struct Nodes {
     gate.open();
     cpprun::integration::expect_all_added({first.get(), second.get()}, steps, 2 * workers, adds);
   }
-  Gate gate;  // they are there until everything has happened
+  Gate gate;  // the workers run until it opens
   std::unique_ptr<Command> first;
   std::unique_ptr<Command> second;
   int steps;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Real trainings while the cpprund that their nodes meet at is killed, cut off and stopped, and a
-// member of etcd is lost: no worker is started anew, and what is learned is the same to the last
-// digit. It takes some minutes: CPPRUN_LONG_SCENES=1 asks for it.
+// Real trainings while the cpprund at which their nodes meet is killed, cut off and stopped, and a
+// member of etcd is lost: no worker is restarted, and the losses are the same to the last digit. It
+// takes some minutes; CPPRUN_LONG_SCENES=1 runs it.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// What is said of losses, without how long it took.
+// The losses that were printed, without the times.
 std::string losses_in(const std::string& said) {
   std::string losses;
   for (std::size_t at = 0; at < said.size();) {
@@ -53,7 +53,7 @@ class Training {
     said_ = std::max(said_, count(first().out(), text)) + 1;
     first().expect_out(text, said_);
   }
-  // The losses of a training that nothing has happened to, as far as its workers know.
+  // The losses of an undisturbed training, as its workers print them.
   std::string losses() {
     for (const auto& each : nodes_) {
       const auto ended = each->wait();
@@ -76,28 +76,28 @@ void await(int host, const Site& site, const char* seconds) {
   (void)slept.wait();
 }
 
-// One trouble at a time: etcd chooses a leader of its own in a second or two, and whoever has led
-// and leads again has a standby a moment later.
+// One fault at a time: etcd elects its own leader within a second or two, and a new leader has a
+// standby a moment later.
 void await_steady(const Site& site) {
   await(1, site, "6");
 }
 
-// Everything that the four of them can suffer, while it learns.
+// All faults that the four hosts can suffer, during training.
 void disturb(Site& site, Training& training, const std::string& progress) {
-  std::cout << "--- kill -9 of the cpprund that leads (node0)\n";
+  std::cout << "--- kill -9 of the leader (node0)\n";
   training.expect_progress(progress);
-  kill_at_once(*site.leads);
+  kill_at_once(*site.leader);
   site.swap_roles(site.member(0));
   await_steady(site);
-  std::cout << "--- the cable of the host of the one that leads now (node3)\n";
+  std::cout << "--- the cable of the leader's host (node3)\n";
   training.expect_progress(progress);
   site.cluster.hosts.pull_cable(3);
-  site.stands_by->expect_err("this cpprund is the leader");
+  site.standby->expect_err("this cpprund is the leader");
   training.expect_progress(progress);
   site.cluster.hosts.plug_in(3);
-  std::swap(site.leads, site.stands_by);
+  std::swap(site.leader, site.standby);
   // It did so once before, and the member of etcd beside it is back as well.
-  site.stands_by->expect_err("is a standby of \"node0\"", 2);
+  site.standby->expect_err("is a standby of \"node0\"", 2);
   site.etcd.await_all();
   await_steady(site);
   std::cout << "--- a member of etcd (node4)\n";
@@ -105,12 +105,12 @@ void disturb(Site& site, Training& training, const std::string& progress) {
   training.expect_progress(progress);
   site.etcd.begin_again(2);
   await_steady(site);
-  std::cout << "--- SIGSTOP of the one that leads (node0), for 10 s\n";
-  site.leads->signal(SIGSTOP);
+  std::cout << "--- SIGSTOP of the leader (node0), for 10 s\n";
+  site.leader->signal(SIGSTOP);
   await(1, site, "10");
-  site.leads->signal(SIGCONT);
-  site.leads->expect_err("is a standby of \"node3\"", 2);
-  std::swap(site.leads, site.stands_by);
+  site.leader->signal(SIGCONT);
+  site.leader->expect_err("is a standby of \"node3\"", 2);
+  std::swap(site.leader, site.standby);
   training.expect_progress(progress);
   std::cout << "--- nothing more\n";
 }
@@ -131,18 +131,18 @@ void train_disturbed(const Words& flags, const Words& program, const std::string
   CHECK(count(losses, "loss ") > 5);
   site.end_all();
   std::cout << losses << "--- of node3's cpprund\n"
-            << site.leads->err() << "--- of node0's\n"
-            << site.stands_by->err();
+            << site.leader->err() << "--- of node0's\n"
+            << site.standby->err();
 }
 
 }  // namespace
 
-TEST_CASE("a C++ training learns the same, whatever becomes of whom its nodes meet at") {
+TEST_CASE("a C++ training computes the same losses despite any fault of its coordinator") {
   if (from_build("CPPRUN_DIGITS").empty()) return skip("digits was not built: it needs LibTorch");
   train_disturbed({}, {from_build("CPPRUN_DIGITS"), "--epochs=300"}, "epoch ");
 }
 
-TEST_CASE("a PyTorch script learns the same") {
+TEST_CASE("a PyTorch script computes the same losses despite any fault of its coordinator") {
   if (from_build("CPPRUN_PYTHON").empty()) return skip("there is no Python with torch");
   train_disturbed({"--no-python"},
                   {from_build("CPPRUN_PYTHON"), from_build("CPPRUN_TRAIN_SCRIPT"), "--steps=6000"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A temporary directory, empty at first and gone in the end.
+// A temporary directory, empty at first and removed at the end.
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ class Directory {
     std::filesystem::permissions(path_ + "/" + name, std::filesystem::perms::owner_all);
   }
 
-  // The paths below it, without its own, in order.
+  // The paths below it, relative, in order.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
@@ -53,7 +53,7 @@ class Directory {
     return names;
   }
 
-  // What is in it, directories and all, in order.
+  // Its contents, directories included, in order.
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {

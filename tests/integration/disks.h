@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Disks that hang: nobody who writes to them comes back, not even by SIGKILL, until they answer.
+// Disks that hang: no writer returns, not even on SIGKILL, until they respond.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 
 namespace cpprun::integration {
 
-// A small disk of its own, which can be made to hang. Whatever becomes of this test, it is thawed
-// and taken away: a shell waits for our word, or for our end.
+// A small disk of its own that can hang. Whatever becomes of this test, the disk is thawed and
+// removed: a shell waits for our signal, or for our end.
 class FreezingDisk {
  public:
   FreezingDisk() {
@@ -32,7 +32,7 @@ class FreezingDisk {
                                " && mkfs.ext4 -q -F " + image + " && mount -o loop " + image + " " +
                                place + " && fsfreeze -f " + place + " && fsfreeze -u " + place});
     if (made.code != 0) why_not_ = "no permission to mount a disk and freeze it: " + made.err;
-    // Our word may come before the shell waits: so it ends the one that is waited for.
+    // SIGTERM may come before the shell waits, so it kills the process that is waited for.
     janitor_.emplace(
         Words{"sh", "-c",
               "tail --pid=" + std::to_string(::getpid()) +
@@ -50,7 +50,7 @@ class FreezingDisk {
 
   const std::string& why_not() const { return why_not_; }
   std::string path() const { return scratch_.path() + "/disk"; }
-  // Those of jobs that have no --log-dir. What lasts for a while has a socket beside them.
+  // The directories of jobs without --log-dir. The lasting one has a socket beside it.
   Words job_directories() const {
     Words names;
     for (const auto& entry : std::filesystem::directory_iterator(path())) {
@@ -61,7 +61,7 @@ class FreezingDisk {
   }
   void freeze() const { CHECK(run({"fsfreeze", "-f", path()}).code == 0); }
   void thaw() const { CHECK(run({"fsfreeze", "-u", path()}).code == 0); }
-  // It hangs as long as this lives.
+  // It hangs as long as this object lives.
   struct Frozen {
     explicit Frozen(const FreezingDisk& its) : disk(its) { disk.freeze(); }
     ~Frozen() { disk.thaw(); }
@@ -76,9 +76,9 @@ class FreezingDisk {
   std::optional<Command> janitor_;
 };
 
-// A disk that answers nobody from the start: a file system whose server never speaks. Who asks it
-// can be killed, unless it has spoken once: then questions are taken, and who asks one sits in the
-// kernel until the server is gone.
+// A disk that never responds: a file system whose server never answers. A client can be killed
+// unless the server has answered once; then requests are accepted, and a client hangs in the kernel
+// until the server is gone.
 class SilentDisk {
  public:
   enum class Speaks { never, once };
@@ -96,11 +96,11 @@ class SilentDisk {
   }
   ~SilentDisk() {
     if (listener_.joinable()) {
-      // The end of the connection ends the listening, and every question.
+      // Closing the connection ends the listener and every request.
       ::umount2(place_.c_str(), MNT_FORCE);
       listener_.join();
     }
-    // Whoever still waits for it hears that it is gone.
+    // Waiting clients get an error.
     if (server_ >= 0) ::close(server_);
     if (mounted_) ::umount2(place_.c_str(), MNT_DETACH);
   }

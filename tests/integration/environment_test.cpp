@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a worker is given: its variables, its words, its interpreter; and what bad words get.
+// What a worker gets: its variables, its arguments, its interpreter; and the errors of bad
+// arguments.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ Words with_worker(Words options, const Words& actions) {
   return with_cpprun(options);
 }
 
-// The lines NAME=… of what several workers said.
+// The lines NAME=… that several workers printed.
 std::set<std::string> values_of(const std::string& said, const std::string& name) {
   std::set<std::string> values;
   for (auto at = said.find(name + "="); at != std::string::npos;
@@ -66,7 +67,7 @@ TEST_CASE("a worker has every variable that torchrun's workers have") {
   CHECK(values_of(said, "GLOO_SOCKET_IFNAME") == Values{"lo"});
 }
 
-TEST_CASE("what the user set himself is passed on unchanged") {
+TEST_CASE("variables that the user has set are passed on unchanged") {
   const Options options{.variables = {{"OMP_NUM_THREADS", "5"},
                                       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
                                       {"MY_OWN", "kept"}}};
@@ -76,12 +77,12 @@ TEST_CASE("what the user set himself is passed on unchanged") {
   CHECK(values_of(said, "MY_OWN") == Values{"kept"});
 }
 
-TEST_CASE("one worker alone keeps OMP_NUM_THREADS unset, as torchrun does") {
+TEST_CASE("a single worker keeps OMP_NUM_THREADS unset, as torchrun does") {
   const auto said = run(with_worker({"--standalone"}, {"environment"})).out;
   CHECK(values_of(said, "OMP_NUM_THREADS") == Values{});
 }
 
-TEST_CASE("the macro of the local rank is replaced in arguments, other dollars stay") {
+TEST_CASE("the macro of the local rank is replaced in arguments; other dollars stay") {
   const auto ended = run(with_worker(
       {"--standalone", "--nproc-per-node=2"},
       {"arguments", "--gpu=$local_rank", "${local_rank}x", "$HOME", "$$5", "--nnodes=9"}));
@@ -93,7 +94,7 @@ TEST_CASE("the macro of the local rank is replaced in arguments, other dollars s
   CHECK(count(ended.out, "argument --nnodes=9\n") == 2);
 }
 
-TEST_CASE("flags may come from PET variables, and the command line wins") {
+TEST_CASE("flags may come from PET variables, and the command line takes precedence") {
   const Options options{.variables = {{"PET_NPROC_PER_NODE", "3"}, {"PET_ROLE", "from_pet"}}};
   const auto said =
       run(with_worker({"--standalone", "--role=typed"}, {"environment"}), options).out;
@@ -132,14 +133,14 @@ TEST_CASE("a .py file and -m run through the Python on PATH, or through PYTHON_E
                  "fake python -u " + script));
 }
 
-TEST_CASE("something executable that is no .py file is executed without any flag") {
+TEST_CASE("an executable that is not a .py file runs without any flag") {
   Directory directory;
   const auto program = directory.write("train", "#!/bin/sh\necho \"training $1\"\n");
   directory.make_executable("train");
   CHECK(run(with_cpprun({"--standalone", program, "--fast"})).out == "training --fast\n");
 }
 
-TEST_CASE("every mistake on the command line is told at once, and nothing is started") {
+TEST_CASE("all errors of the command line are reported together, and nothing starts") {
   const auto ended = run(with_worker({"--nnodes=2:1", "--rdzv-conf=foo", "--nproc-per-node=many",
                                       "--redirects=9", "--max-restarts=-1"},
                                      {"say", "started"}));
@@ -151,7 +152,7 @@ TEST_CASE("every mistake on the command line is told at once, and nothing is sta
   }
 }
 
-TEST_CASE("a script that is not there is a mistake that names it, and nothing is started") {
+TEST_CASE("a missing script is an error that names it, and nothing starts") {
   const auto ended = run(with_cpprun({"--standalone", "no_such_script.py"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err, "no_such_script.py"));
@@ -159,7 +160,7 @@ TEST_CASE("a script that is not there is a mistake that names it, and nothing is
   CHECK(run(with_cpprun({"--no-such-flag", "x.py"})).code == 2);
 }
 
-TEST_CASE("help and version go to stdout and end with 0") {
+TEST_CASE("--help and --version print to stdout and exit with 0") {
   const auto help = run(with_cpprun({"--help"}));
   CHECK(help.code == 0);
   CHECK(contains(help.out, "--nproc"));
@@ -168,8 +169,7 @@ TEST_CASE("help and version go to stdout and end with 0") {
   CHECK(run(with_cpprun({"--version"})).code == 0);
 }
 
-TEST_CASE(
-    "an interface that does not exist is refused before anything starts, with those that do") {
+TEST_CASE("a missing interface is rejected before the start, with a list of those that exist") {
   const Options options{.variables = {{"GLOO_SOCKET_IFNAME", "nope0"}}};
   const auto ended = run(with_worker({"--nproc-per-node=2"}, {"say", "started"}), options);
   CHECK(ended.code != 0);
@@ -178,7 +178,7 @@ TEST_CASE(
   CHECK(contains(ended.err, "lo"));
 }
 
-TEST_CASE("a TMPDIR that names nothing on this node is noted, and the job runs") {
+TEST_CASE("a TMPDIR that does not exist on this node causes a note, and the job runs") {
   for (const Words& options : {Words{"--standalone"}, Words{"--standalone", "-r", "3"}}) {
     const auto ended =
         run(with_worker(options, {"exit", "0"}), {.variables = {{"TMPDIR", "/nowhere/at/all"}}});
@@ -189,7 +189,7 @@ TEST_CASE("a TMPDIR that names nothing on this node is noted, and the job runs")
   }
 }
 
-TEST_CASE("as many workers as processors that cpprun may run on") {
+TEST_CASE("--nproc-per-node=cpu counts the processors that cpprun may run on") {
   auto words = with_worker({"--standalone", "--nproc-per-node=cpu"}, {"environment"});
   words.insert(words.begin(), {"taskset", "-c", "0"});
   const auto ended = run(words);
@@ -197,7 +197,7 @@ TEST_CASE("as many workers as processors that cpprun may run on") {
   CHECK(values_of(ended.out, "WORLD_SIZE") == Values{"1"});
 }
 
-TEST_CASE("an operator's PET_ variables do not stop a command that says otherwise") {
+TEST_CASE("an operator's PET_ variables do not stop a command that overrides them") {
   const auto ended =
       run(with_worker({"--standalone", "--nnodes=1"}, {"environment"}),
           {.variables = {{"PET_NODE_RANK", "3"}, {"PET_NNODES", "4"}, {"PET_NO_PYTHON", "0"}}});

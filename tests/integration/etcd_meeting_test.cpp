@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs whose nodes meet by etcd alone, as torchrun's --rdzv-backend=etcd means it: no cpprund, no
-// master, and whichever node is lost, the others go on.
+// Jobs whose nodes meet through etcd alone, as torchrun's --rdzv-backend=etcd means it: no cpprund,
+// no master; if any node is lost, the others continue.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ struct Site {
   std::unique_ptr<Command> begin(int host, const Words& flags, const Words& program) const {
     return std::make_unique<Command>(cluster.node(host, flags, program), cluster.options());
   }
-  // What is in etcd.
+  // The contents of etcd.
   std::string keys(const Words& how = {"--keys-only"}) const {
     Words words = {
         "/usr/bin/env", "ETCDCTL_API=3", "etcdctl", "--endpoints=" + etcd.endpoints("http://"),
@@ -52,31 +52,31 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("the node that hosts loses its power, and the others go on as two") {
+TEST_CASE("the host of the coordinator loses power, and the other two nodes continue") {
   Site site("2:3");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
-  // Who comes first hosts.
+  // The first node hosts the coordinator.
   const auto first = site.begin(0);
   first->expect_err("waiting");
   const auto second = site.begin(1);
   const auto third = site.begin(2);
   expect_each({first.get(), second.get(), third.get()}, " of 3, restart 0\n");
-  // Where the third was slow to come the others have begun as two before.
+  // If the third node was slow to arrive, the others have already started as two.
   const auto before = count(second->out(), " of 2, restart 0\n");
   site.cluster.hosts.pull_cable(0);
   second->expect_out(" of 2, restart 0\n", before + 1);
   third->expect_out(" of 2, restart 0\n");
   CHECK(contains(second->out() + third->out(), "rank 0 of 2"));
-  // Back again it is a node as any other.
+  // When it is back it is a node like any other.
   site.cluster.hosts.plug_in(0);
   expect_each({first.get(), second.get(), third.get()}, " of 3, restart 0\n", 2);
-  // It takes fewer than two of them: the job ends.
+  // Fewer than two nodes are left: the job ends.
   third->signal(SIGTERM);
   CHECK(third->wait().code == 143);
   first->expect_out(" of 2, restart 0\n", before + 1);
   second->expect_out(" of 2, restart 0\n", before + 2);
-  // Each by itself: what is said to one that has just handed over is missed for a while.
+  // One at a time: what is sent to a coordinator just after a transfer is lost.
   for (const auto* const each : {&first, &second}) {
     (*each)->signal(SIGTERM);
     CHECK((*each)->wait().code == 143);
@@ -84,7 +84,9 @@ TEST_CASE("the node that hosts loses its power, and the others go on as two") {
   site.end();
 }
 
-TEST_CASE("a node that has done its part, and hosts, is lost: the others finish") {
+TEST_CASE(
+    "a node that hosts the coordinator and has finished its work is lost, and the others "
+    "finish") {
   Site site("2");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -96,7 +98,7 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   const auto second = site.begin(1, {}, {worker(), "seat", "await", bell});
   second->expect_out(" of 2, restart 0\n");
   first->expect_out(" of 2, restart 0\n");
-  // Until that is known to whoever comes next.
+  // Until the next coordinator knows that.
   const auto is_recorded = [&] { return contains(site.keys({}), "succeeded"); };
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (!is_recorded() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
@@ -109,9 +111,7 @@ TEST_CASE("a node that has done its part, and hosts, is lost: the others finish"
   site.end();
 }
 
-TEST_CASE(
-    "the rendezvous process of a node is killed: it is named and restarted, and the job ends "
-    "well") {
+TEST_CASE("a killed rendezvous process is reported and restarted, and the job succeeds") {
   Site site("2");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -125,7 +125,7 @@ TEST_CASE(
   const auto second = site.begin(1, {}, program);
   first->expect_out("sum is ");
   for (std::size_t times = 1; times <= 2; ++times) {
-    // The one that hosts; then the one that was started again.
+    // The rendezvous process that hosts the coordinator; then its replacement.
     CHECK(
         run({"/bin/sh", "-c",
              "for i in $(seq 200); do p=$(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor "
@@ -135,7 +135,7 @@ TEST_CASE(
     first->expect_err("was killed by SIGKILL; restarting it in", times);
     first->expect_out("sum is ", 2 * times + 1);
   }
-  // The last one has removed the socket of the one before it when its own is there.
+  // A new process removes the socket of the previous one once its own exists.
   CHECK(
       run({"/bin/sh", "-c",
            "for i in $(seq 400); do p=$(pgrep -x job-rendezvous -P $(pgrep -x job-supervisor -P " +
@@ -152,7 +152,7 @@ TEST_CASE(
   site.end();
 }
 
-TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node says so") {
+TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node reports it") {
   Site site("1");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -167,7 +167,7 @@ TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node
   site.end();
 }
 
-TEST_CASE("nodes that end as their job does leave nothing, in etcd neither") {
+TEST_CASE("nodes that exit with their job leave nothing behind, nor in etcd") {
   Site site("3");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
@@ -187,7 +187,7 @@ TEST_CASE("nodes that end as their job does leave nothing, in etcd neither") {
   site.end();
 }
 
-TEST_CASE("a failure costs a restart, whoever counts it, and the report is the same") {
+TEST_CASE("a failure costs one restart on any coordinator, and the report is the same") {
   Site site("2:3");
   if (const auto why = site.etcd.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();

@@ -31,7 +31,7 @@ class EtcdOnHosts {
                : "etcd or etcdctl is not installed (Debian's etcd-server and etcd-client)";
   }
 
-  // "10.77.0.1:2379,10.77.0.4:2379", each behind that.
+  // "10.77.0.1:2379,10.77.0.4:2379", each with the prefix.
   std::string endpoints(const std::string& before) const {
     std::string all;
     for (const int host : on_) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A host on which something has run out: room on a disk, descriptors, processes, a console that is
-// read, a clock that agrees with the others'.
+// A host that has run out of something: disk space, descriptors, processes, a reader of the
+// console, a clock that agrees with the others'.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ Words operator+(Words before, const Words& after) {
   return before;
 }
 
-// Runs the words where that directory is a small disk of its own, that nobody else sees.
+// Runs the command with that directory as a small disk of its own, visible to no other process.
 Words on_small_disk(const std::string& directory, const std::string& limits) {
   return {"unshare",
           "--mount",
@@ -48,8 +48,8 @@ Words on_small_disk(const std::string& directory, const std::string& limits) {
           directory};
 }
 
-// As somebody whose processes are few, and may not be more than that. A sanitizer that looks for
-// leaks would need a process of its own for it.
+// Runs as a user with few processes, and no further ones allowed. The leak sanitizer would need a
+// process of its own.
 Words with_processes(int count_max) {
   const std::string most = std::to_string(count_max);
   return {"setpriv",       "--reuid=64321",
@@ -60,7 +60,7 @@ Words with_processes(int count_max) {
 
 }  // namespace
 
-TEST_CASE("a full log disk is told once a file, and the job goes on to its end") {
+TEST_CASE("a full log disk is reported once per file, and the job runs to its end") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory disk;
   const Directory temporary;
@@ -78,7 +78,7 @@ TEST_CASE("a full log disk is told once a file, and the job goes on to its end")
   CHECK(temporary.entries().empty());
 }
 
-TEST_CASE("a log file at the limit of file sizes is told, and the job goes on to its end") {
+TEST_CASE("a log file at the file size limit is reported, and the job runs to its end") {
   const Directory directory;
   const auto ended = run({"sh", "-c",
                           "ulimit -f 8; exec " + from_build("CPPRUN") + " --standalone --log-dir=" +
@@ -87,7 +87,9 @@ TEST_CASE("a log file at the limit of file sizes is told, and the job goes on to
   CHECK(contains(ended.err, "File too large"));
 }
 
-TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and the job with it") {
+TEST_CASE(
+    "a worker whose own log file is on a full disk ends with its own code, and so does the "
+    "job") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory disk;
   const Directory temporary;
@@ -100,7 +102,9 @@ TEST_CASE("a worker whose own log file is on a full disk ends as it likes, and t
   CHECK(temporary.entries().empty());
 }
 
-TEST_CASE("no room for the folders of the logs is told with the folder, and nothing is started") {
+TEST_CASE(
+    "no space for the log directories is an error that names the directory, and nothing "
+    "starts") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory disk;
   const Directory temporary;
@@ -115,8 +119,7 @@ TEST_CASE("no room for the folders of the logs is told with the folder, and noth
   CHECK(temporary.entries().empty());
 }
 
-TEST_CASE(
-    "a program on a disk without execution is refused with the mount's word, not the mode's") {
+TEST_CASE("a program on a noexec mount is rejected with a message about the mount, not the mode") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory disk;
   const auto program = disk.path() + "/program";
@@ -173,7 +176,7 @@ exit 1
   std::string directory_;
 };
 
-TEST_CASE("no room in TMPDIR does not stop the start where /tmp has some") {
+TEST_CASE("no space in TMPDIR does not prevent the start if /tmp has some") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory disk;
   const auto ended =
@@ -185,8 +188,8 @@ TEST_CASE("no room in TMPDIR does not stop the start where /tmp has some") {
                                 " cannot be used (No space left on device); cpprun uses /tmp"));
 }
 
-TEST_CASE("a worker whom the kernel ends for want of memory is said to be, with the limit") {
-  // An instrumented cpprun has a hundred megabytes of its own.
+TEST_CASE("a worker that the kernel kills for memory is reported as such, with the limit") {
+  // An instrumented cpprun uses a hundred megabytes by itself.
 #ifdef __SANITIZE_ADDRESS__
   const MemoryGroup group("536870912");
   const char* const limit = "512 MiB";
@@ -204,11 +207,11 @@ TEST_CASE("a worker whom the kernel ends for want of memory is said to be, with 
   CHECK_FALSE(contains(ended.out, "survived"));
   CHECK(contains(ended.err, "rank 1"));
   CHECK(contains(ended.err, limit));
-  job.expect_nobody_left();
+  job.expect_no_process_left();
   CHECK(temporary.entries().empty());
 }
 
-TEST_CASE("when descriptors run out the workers that run are ended, and the limit is named") {
+TEST_CASE("when descriptors run out the running workers are ended, and the limit is named") {
 #ifdef __SANITIZE_ADDRESS__
   return skip("the sanitizer needs descriptors of its own to look at memory");
 #else
@@ -222,7 +225,7 @@ TEST_CASE("when descriptors run out the workers that run are ended, and the limi
 #endif
 }
 
-TEST_CASE("with too few descriptors even for itself cpprun says so, and starts nothing") {
+TEST_CASE("with too few descriptors for itself cpprun reports it and starts nothing") {
 #ifdef __SANITIZE_ADDRESS__
   return skip("the sanitizer needs descriptors of its own to look at memory");
 #else
@@ -236,13 +239,13 @@ TEST_CASE("with too few descriptors even for itself cpprun says so, and starts n
     CHECK(ended.out == "");
     CHECK_MESSAGE(contains(ended.err, "Too many open files"), limit, ": ", ended.err);
     CHECK_MESSAGE(contains(ended.err, "ulimit"), limit, ": ", ended.err);
-    job.expect_nobody_left();
+    job.expect_no_process_left();
     CHECK(temporary.entries().empty());
   }
 #endif
 }
 
-TEST_CASE("cpprun lifts its own limit of descriptors, and the workers keep theirs") {
+TEST_CASE("cpprun raises its own descriptor limit, and the workers keep theirs") {
   const Directory temporary;
   const auto ended = run(Words{"prlimit", "--nofile=20:4096"} +
                              with_cpprun({"--standalone", "--nproc-per-node=8", "--tee=3",
@@ -252,11 +255,11 @@ TEST_CASE("cpprun lifts its own limit of descriptors, and the workers keep their
   CHECK(count(ended.out, "]:20\n") == 8);
 }
 
-TEST_CASE("when processes run out what could not be started is told, and nobody is left") {
+TEST_CASE("when processes run out the failed start is reported, and no process is left") {
   const Directory temporary;
   std::filesystem::permissions(temporary.path(), std::filesystem::perms::all);
   const auto may = run(with_processes(8) + Words{"test", "-x", from_build("CPPRUN")});
-  if (may.code != 0) return skip("cannot be somebody else who reaches the program: " + may.err);
+  if (may.code != 0) return skip("no other user can run the program: " + may.err);
   // cpprun and its watchdog are two; one more is a worker, and the next is one too many.
   for (const int processes : {1, 2, 3}) {
     Command job(with_processes(processes) + workers("2", {}, {"hang"}), in(temporary));
@@ -268,7 +271,7 @@ TEST_CASE("when processes run out what could not be started is told, and nobody 
   }
 }
 
-TEST_CASE("a console that nobody reads holds up its workers and neither the node nor the job") {
+TEST_CASE("a console without a reader blocks its workers, but neither the node nor the job") {
   const Cluster cluster(3, "2:3");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   const Words talker = {worker(), "flood", "4000000", "say", "", "seat", "hang"};
@@ -276,8 +279,8 @@ TEST_CASE("a console that nobody reads holds up its workers and neither the node
   Command second(cluster.node(1, {"--tee=3"}, talker), cluster.options());
   Command third(cluster.node(2), cluster.options());
   for (Command* const each : {&first, &third}) each->expect_out(" of 3, restart 0\n");
-  // The third is lost when a lease has passed. The second has gone on beating all that time, ends
-  // its workers and starts them again, although nobody has read a word of it.
+  // The third node is lost when its lease expires. The second has sent heartbeats all the time; it
+  // ends its workers and restarts them, although its console has no reader.
   third.signal(SIGSTOP);
   first.expect_out(" of 2, restart 0\n");
   second.expect_out(" of 2, restart 0\n");
@@ -291,7 +294,7 @@ TEST_CASE("a console that nobody reads holds up its workers and neither the node
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a console that nobody reads does not outlast the grace of who asked for the end") {
+TEST_CASE("a console without a reader does not exceed the grace period of a stop") {
   const Directory directory;
   const std::string console = directory.path() + "/console";
   REQUIRE(::mkfifo(console.c_str(), 0600) == 0);
@@ -312,7 +315,7 @@ TEST_CASE("a console that nobody reads does not outlast the grace of who asked f
     words.push_back(word);
   }
   Command job(words);
-  // Full, and for so many looks that cpprun has more to say than fits.
+  // Full for so long that cpprun has more output than fits.
   const auto is_full = [&unread] {
     int held = 0;
     pollfd room{unread.get(), POLLOUT, 0};
@@ -327,7 +330,7 @@ TEST_CASE("a console that nobody reads does not outlast the grace of who asked f
   CHECK(job.wait_for_exit() == 143);
 }
 
-TEST_CASE("hosts whose clocks are forty days apart run a job, and restart it, as any others") {
+TEST_CASE("hosts whose clocks are forty days apart run and restart a job like any others") {
   const Words elsewhen = {"unshare",     "--time",  "--fork",     "--kill-child",
                           "--monotonic", "3456000", "--boottime", "3456000"};
   if (run(elsewhen + Words{"true"}).code != 0) return skip("no permission to make time namespaces");

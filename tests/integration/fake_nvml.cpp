@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// NVML of a machine with two GPUs, of which the second is in MIG mode.
+// NVML of a machine with two GPUs, the second in MIG mode.
 
 #include <cstdio>
 

@@ -21,7 +21,7 @@ Words words_of(const std::string& text) {
   return words;
 }
 
-// A name of its own for whoever asks the host for one, and then the words, in the same process.
+// Sets the host name, and then runs the command in the same process.
 const Words under_a_name = {"unshare", "--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\""};
 
 std::vector<pid_t> processes_in(const std::string& netns) {
@@ -32,7 +32,7 @@ std::vector<pid_t> processes_in(const std::string& netns) {
   return pids;
 }
 
-// What lies there is laid over /etc by `ip netns exec`.
+// `ip netns exec` mounts the contents over /etc.
 std::string etc_of(const std::string& netns) {
   return "/etc/netns/" + netns;
 }
@@ -49,16 +49,16 @@ Hosts::Hosts(int count) : count_(count), id_(std::to_string(::getpid())) {
   ip("-n " + name_of_switch() + " link add switch0 type bridge");
   ip("-n " + name_of_switch() + " link set switch0 up");
   for (int host = 0; host < count_; ++host) set_up(host);
-  // It mounts, which a chroot refuses.
+  // It mounts, which a chroot rejects.
   if (count_ > 0) ip("netns exec " + name(0) + " true");
 }
 
 Hosts::~Hosts() {
-  // The cables go with the namespaces; a process would hold its namespace for ever.
+  // The cables go with the namespaces; a process would hold its namespace forever.
   for (int host = 0; host < count_; ++host) {
     for (const pid_t pid : processes_in(name(host))) ::kill(pid, SIGKILL);
     run({"ip", "netns", "del", name(host)});
-    std::error_code ignored;  // There is none where nobody has written into it.
+    std::error_code ignored;  // Absent if no file was written there.
     std::filesystem::remove_all(etc_of(name(host)), ignored);
   }
   run({"ip", "netns", "del", name_of_switch()});
@@ -133,7 +133,7 @@ void Hosts::set_up(int host) {
   const std::string inside = "-n " + name(host) + " ";
   ip(inside + "link set lo up");
   ip(inside + "addr add " + address(host) + "/24 dev fabric0");
-  // Without `nodad` the address could not be used for the first second or two.
+  // Without `nodad` the address would be unusable for the first second or two.
   ip(inside + "addr add " + address_v6(host) + "/64 dev fabric0 nodad");
   ip(inside + "link set fabric0 up");
   ip(inside + "link add blind0 type veth peer name blind1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a job does when the disk hangs that evidence is looked for on, or that its logs go to.
+// What a job does when the disk hangs that holds evidence of a failure, or its logs.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ namespace hung_disk_test {
 
 using namespace cpprun::integration;
 
-TEST_CASE("a failure ends the others though the disk that evidence is looked for on hangs") {
+TEST_CASE("a failure ends the other workers though the disk with the evidence hangs") {
 #ifdef __SANITIZE_ADDRESS__
   return skip("a sanitizer waits at its end for a thread that hangs");
 #else

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The files that a user names, on a disk that hangs. Neither the end of the others nor that of the
-// job nor that of cpprun waits for it, and what could not be written is said.
+// Files that a user names, on a disk that hangs. Neither the end of the other workers nor of the
+// job nor of cpprun waits for it, and cpprun reports what could not be written.
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,8 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Two workers; the second does what is said when the bell rings, which is on a disk that is well,
-// and the first is there until it is asked to end.
+// Two workers; the second acts when the bell rings, which is on a healthy disk, and the first runs
+// until it is asked to end.
 struct Job {
   explicit Job(const FreezingDisk& its) : disk(its) { REQUIRE(run({"mkfifo", bell}).code == 0); }
   Words words(const Words& flags, const Words& deed) const {
@@ -36,7 +36,7 @@ struct Job {
   std::string bell = place.path() + "/bell";
 };
 
-// The job's own words are awaited, the disk hangs, and then rank 1 comes to its end.
+// Waits for the job's own output, then the disk hangs, and then rank 1 exits.
 void expect_end(const Job& job, Command& command, int code, const std::string& said) {
   command.expect_err("ready", 2);
   const FreezingDisk::Frozen frozen(job.disk);
@@ -48,7 +48,7 @@ void expect_end(const Job& job, Command& command, int code, const std::string& s
 
 }  // namespace
 
-TEST_CASE("a report on a disk that hangs holds up neither the end of the others nor our own") {
+TEST_CASE("a report on a disk that hangs delays neither the end of the workers nor of cpprun") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
@@ -56,7 +56,7 @@ TEST_CASE("a report on a disk that hangs holds up neither the end of the others 
   expect_end(job, command, 4, "--report: ");
 }
 
-TEST_CASE("events on a disk that hangs hold up neither the end of the others nor our own") {
+TEST_CASE("events on a disk that hangs delay neither the end of the workers nor of cpprun") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
@@ -64,27 +64,27 @@ TEST_CASE("events on a disk that hangs hold up neither the end of the others nor
   expect_end(job, command, 4, "--events: ");
 }
 
-TEST_CASE("log files on a disk that hangs hold up neither the end of the others nor our own") {
+TEST_CASE("log files on a disk that hangs delay neither the end of the workers nor of cpprun") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
-  // More than waits in memory for the disk: the worker is not held up for longer than is said.
+  // More than the memory that buffers for the disk: the worker is blocked no longer than reported.
   Command command(job.words({"--tee=3", "--log-dir=" + disk.path()},
                             {"flood", "8000000", "say", "flooded", "exit", "4"}));
   expect_end(job, command, 4, "the log files");
 }
 
-TEST_CASE("a worker whose log files cannot be opened, for their disk hangs, is not started") {
+TEST_CASE("a worker whose log files cannot be opened on a disk that hangs is not started") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
-  // The file of the worker's own words, opened anew by a restart.
+  // The file of the worker's own output, which a restart opens again.
   Command command(
       job.words({"--redirects=1", "--log-dir=" + disk.path(), "--max-restarts=1"}, {"exit", "4"}));
   expect_end(job, command, 126, "its disk does not respond");
 }
 
-TEST_CASE("a console that is a file on a disk that hangs does not hold up the end of cpprun") {
+TEST_CASE("a console that is a file on a disk that hangs does not delay the end of cpprun") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
@@ -100,7 +100,7 @@ TEST_CASE("a console that is a file on a disk that hangs does not hold up the en
   CHECK(command.wait_for_exit() == 4);
 }
 
-TEST_CASE("evidence on a disk that hangs in the kernel does not hold up the end of cpprun") {
+TEST_CASE("evidence on a disk that hangs in the kernel does not delay the end of cpprun") {
   const SilentDisk disk(SilentDisk::Speaks::once);
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
   const Directory logs;
@@ -113,7 +113,9 @@ TEST_CASE("evidence on a disk that hangs in the kernel does not hold up the end 
   CHECK(contains(job.err(), "exited with code 4"));
 }
 
-TEST_CASE("a daemon whose log is on a disk that hangs closes strangers, and ends when it is told") {
+TEST_CASE(
+    "a daemon whose log is on a disk that hangs closes unidentified connections, and ends on "
+    "SIGTERM") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const auto port = std::to_string(free_port());
@@ -122,7 +124,7 @@ TEST_CASE("a daemon whose log is on a disk that hangs closes strangers, and ends
        "exec '" + from_build("CPPRUND") + "' --port=" + port + " 2> '" + disk.path() + "/log'"});
   daemon.expect_out("listening on");
   const FreezingDisk::Frozen frozen(disk);
-  // The first is written about, the second is answered all the same.
+  // The first is logged, the second is answered all the same.
   for (int i = 0; i < 2; ++i) {
     const auto unidentified = "exec 3<>/dev/tcp/127.0.0.1/" + port + "; echo SSH-2.0 >&3; cat <&3";
     CHECK(run({"timeout", "30", "bash", "-c", unidentified}).code == 0);
@@ -144,7 +146,7 @@ TEST_CASE("a daemon whose TMPDIR is on a disk that hangs has its control socket 
   CHECK(daemon.wait_for_exit() == 0);
 }
 
-TEST_CASE("a temporary folder on a disk that hangs is told before anything starts") {
+TEST_CASE("a temporary directory on a disk that hangs is reported before anything starts") {
   const SilentDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
   const auto ended = run(with_cpprun({"--standalone", "--no-python", worker(), "say", "started"}),
@@ -155,18 +157,18 @@ TEST_CASE("a temporary folder on a disk that hangs is told before anything start
   CHECK_FALSE(contains(ended.out, "started"));
 }
 
-TEST_CASE("a temporary folder whose disk hangs meanwhile holds up no end") {
+TEST_CASE("a temporary directory whose disk hangs later delays no end") {
   const FreezingDisk disk;
   if (!disk.why_not().empty()) return skip(disk.why_not());
   const Job job(disk);
   Command command(job.words({}, {"exit", "4"}), {.variables = {{"TMPDIR", disk.path()}}});
   expect_end(job, command, 4, "exited with code 4");
   // The watchdog, which has waited for the disk, removes the directory now.
-  command.expect_nobody_left();
+  command.expect_no_process_left();
   CHECK(disk.job_directories() == Words{});
 }
 
-TEST_CASE("what hangs before the start is refused by its flag, and nothing is started") {
+TEST_CASE("a path that hangs before the start is rejected with its flag, and nothing starts") {
   const SilentDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a file system of our own (/dev/fuse)");
   for (const std::string flag : {"--report", "--events", "--log-dir"}) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The worker that the integration tests launch: each word is something it does, in order. It knows
-// nothing of cpprun but the environment it was given.
+// The worker that the integration tests launch: each argument is an action, in order. It knows
+// nothing of cpprun but its environment.
 //
 //   say TEXT        a line on stdout           say_err TEXT   a line on stderr
 //   environment     every variable, one a line
 //   seat            its rank, its world and its restart, in a line
 //   pid             its rank and its pid, in a line
-//   arguments …     the words that follow, one a line, and no more
+//   arguments …     prints the arguments that follow, one a line
 //   exit CODE       ends                       crash          segmentation fault
 //   ignore_term     TERM no longer ends it     hang           waits for a signal, for ever
 //   ignore_int      nor does INT
@@ -15,7 +15,7 @@
 //   flood BYTES     that many bytes on stdout without a line's end
 //   trickle N       N lines on stdout, each in two writes
 //   error_file TEXT writes that into the error file
-//   await PATH      waits until somebody opens that fifo for writing and closes it
+//   await PATH      waits until a process opens that fifo for writing and closes it
 //   devour BYTES   takes that much memory, and uses it
 //   stamp PATH      appends the monotonic time and the rank to a file
 //   say_on_usr1 R   says "saves" at each SIGUSR1, unless it is rank R
@@ -44,7 +44,7 @@ using namespace cpprun::integration;
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto written = ::write(fd, text.data(), text.size());
-    if (written < 0) ::_exit(74);  // nobody listens any more
+    if (written < 0) ::_exit(74);  // no reader is left
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -57,13 +57,13 @@ void say(int fd, const std::string& text) {
   for (;;) ::pause();
 }
 
-// Comes back when all of them are where they are going to stay.
+// Returns when all of them are in their final sessions.
 void leave_children() {
   int ready[2] = {-1, -1};
   if (::pipe2(ready, O_CLOEXEC) != 0) ::_exit(71);
   if (::fork() == 0) {
     if (::fork() == 0) {
-      ::setsid();  // out of the session and the group that a launcher would end
+      ::setsid();  // leaves the session and the group that a launcher would kill
       write_all(ready[1], "x");
     }
     hang();
@@ -180,7 +180,7 @@ class Script {
     }
   }
 
-  // Everything that follows is for that rank; the others have come to their end.
+  // All following actions are for that rank; the other ranks have finished.
   void only(const std::string& rank) {
     if (variable("RANK") != rank) words_.clear();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A cpprund that keeps what it has to know of its jobs (--state): they go on when it is killed,
-// ended or upgraded, and begun anew.
+// A cpprund that keeps the state of its jobs (--state): the jobs continue when it is killed,
+// stopped or upgraded, and restarts.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Their stores are lost with the daemon. Those of jobs with a secret would be local, and go on:
+// Their stores are lost with the daemon. With a secret they would be local, and survive:
 // kept_stores_test.
 const Words direct = {"--store=direct"};
 
@@ -27,12 +27,12 @@ struct Site {
     words.insert(words.end(), more.begin(), more.end());
     return Command(cluster.hosts.on(0, words), cluster.options());
   }
-  // Nothing is kept of a job that is over, and nobody of a daemon's is left.
+  // No state of a finished job is kept, and no process of a daemon is left.
   void expect_nothing_left() const {
     cluster.expect_nothing_left();
     CHECK(state.entries() == std::vector<std::string>{"alive", "lock"});
   }
-  // What cpprunctl does there, which finds the daemon by its socket.
+  // Runs cpprunctl there, which finds the daemon by its socket.
   Ended ctl(const Words& words) const {
     Words all = {from_build("CPPRUNCTL")};
     all.insert(all.end(), words.begin(), words.end());
@@ -47,19 +47,20 @@ struct Site {
   }
   Cluster cluster;
   Directory state;
-  std::string status_access = "none";  // killed, it could not remove its socket for tools
+  std::string status_access = "none";  // a killed daemon could not remove its control socket
 };
 
 }  // namespace
 
 TEST_CASE(
-    "a job goes on when its daemon is killed or ended and begun anew, and no restart is spent") {
+    "a job continues when its daemon is killed or stopped and restarts, and no restart is "
+    "spent") {
   const Site site("2");
   const Cluster& cluster = site.cluster;
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = site.daemon();
   daemon.expect_out("\n");
-  // Without --max-restarts: whoever is lost is lost.
+  // Without --max-restarts: a lost node ends the job.
   Command first(cluster.node(1, direct), cluster.options());
   Command second(cluster.node(2, direct), cluster.options());
   expect_each({&first, &second}, " of 2, restart 0\n");
@@ -81,7 +82,7 @@ TEST_CASE(
   site.expect_nothing_left();
 }
 
-TEST_CASE("where records are synced nodes are told all the same, and the job goes on") {
+TEST_CASE("with synced records nodes are still answered, and the job continues") {
   const Site site("2");
   const Cluster& cluster = site.cluster;
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
@@ -100,7 +101,7 @@ TEST_CASE("where records are synced nodes are told all the same, and the job goe
   site.expect_nothing_left();
 }
 
-TEST_CASE("what was used of the restarts is used, whichever daemon counts") {
+TEST_CASE("used restarts stay used after the daemon restarts") {
   const Site site("2");
   const Cluster& cluster = site.cluster;
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
@@ -127,7 +128,7 @@ TEST_CASE("what was used of the restarts is used, whichever daemon counts") {
   site.expect_nothing_left();
 }
 
-TEST_CASE("who is not there when the next daemon begins is lost, and the job ends as ever") {
+TEST_CASE("a node that is missing when the daemon restarts is lost, and the job ends as usual") {
   const Site site("2");
   const Cluster& cluster = site.cluster;
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
@@ -149,7 +150,7 @@ TEST_CASE("who is not there when the next daemon begins is lost, and the job end
   site.expect_nothing_left();
 }
 
-TEST_CASE("a host that is excluded from all jobs to come is so when the daemon is begun anew") {
+TEST_CASE("an excluded host stays excluded from all later jobs when the daemon restarts") {
   Site site("1");
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   site.status_access = "user";
@@ -171,7 +172,7 @@ TEST_CASE("a host that is excluded from all jobs to come is so when the daemon i
   site.expect_nothing_left();
 }
 
-TEST_CASE("a host that is excluded from one job has its seat in another, and gets more of them") {
+TEST_CASE("a host that is excluded from one job keeps its seat in another, and can get more") {
   Site site("1:2");
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   site.status_access = "user";
@@ -198,7 +199,7 @@ TEST_CASE("a host that is excluded from one job has its seat in another, and get
   site.expect_nothing_left();
 }
 
-TEST_CASE("a folder that cannot be had is refused before anybody is served") {
+TEST_CASE("an unusable state directory is rejected before any client is served") {
   const Directory directory;
   Command daemon({from_build("CPPRUND"), "--port=0", "--state=" + directory.path() + "/no/where"},
                  {});

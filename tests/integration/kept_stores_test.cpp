@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A cpprund that keeps the stores of its jobs (--state, --store=local): whoever asks them something
-// waits a moment while the daemon is killed and begun anew, and notices nothing else.
+// A cpprund that keeps the stores of its jobs (--state, --store=local): clients wait a moment while
+// the daemon is killed and restarts, and notice nothing else.
 
 #include <doctest/doctest.h>
 
@@ -50,7 +50,7 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("no worker notices that its daemon is killed and begun anew, and no answer is lost") {
+TEST_CASE("no worker notices that its daemon is killed and restarts, and no answer is lost") {
   const Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon();
@@ -67,7 +67,7 @@ TEST_CASE("no worker notices that its daemon is killed and begun anew, and no an
   site.expect_nothing_left();
 }
 
-TEST_CASE("a daemon is killed and begun anew ten times beside 64 workers that count") {
+TEST_CASE("a daemon is killed and restarts ten times beside 64 counting workers") {
   Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   site.cluster.workers = "32";
@@ -86,7 +86,7 @@ TEST_CASE("a daemon is killed and begun anew ten times beside 64 workers that co
   site.expect_nothing_left();
 }
 
-TEST_CASE("the same where what is told is on the disk before") {
+TEST_CASE("no answer is lost where records are synced to disk before they are answered") {
   const Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon({"--state-sync"});
@@ -104,7 +104,7 @@ TEST_CASE("the same where what is told is on the disk before") {
   site.expect_nothing_left();
 }
 
-TEST_CASE("whoever waits for a key is answered by the daemon that comes after") {
+TEST_CASE("a wait for a key is answered after the daemon restarts") {
   const Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon();
@@ -130,7 +130,7 @@ TEST_CASE("whoever waits for a key is answered by the daemon that comes after") 
   site.expect_nothing_left();
 }
 
-TEST_CASE("a damaged log is told with its place, and the round begins anew on an empty store") {
+TEST_CASE("a damaged log is reported with its position, and the round restarts on an empty store") {
   const Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon();
@@ -152,7 +152,7 @@ TEST_CASE("a damaged log is told with its place, and the round begins anew on an
   expect_each({first.get(), second.get()}, "old is nothing\n", 4);
   end_all(*first, {second.get()});
   end_daemon(*daemon);
-  // It is kept for whoever wants to know what happened to it.
+  // It is kept for inspection.
   std::error_code missing;
   CHECK(std::filesystem::remove(damaged.substr(0, damaged.size() - 3) + "damaged", missing));
   site.expect_nothing_left();

@@ -24,15 +24,15 @@ std::string last_release() {
   return directory == nullptr ? "" : directory;
 }
 
-// Why it cannot be played here; empty: it can.
+// Why the scene cannot run here; empty if it can.
 std::string why_not(const Site& site) {
   if (last_release().empty()) {
-    return "CPPRUN_LAST_RELEASE names no folder with programs of a release";
+    return "CPPRUN_LAST_RELEASE names no directory with programs of a release";
   }
   return site.cluster.hosts.why_not();
 }
 
-// The same words, said to that release's program.
+// The same command, with that release's program.
 Words said_to(Release release, Words words, const char* program, const std::string& name) {
   if (release == Release::last) {
     std::ranges::replace(words, from_build(program), last_release() + "/" + name);
@@ -61,7 +61,7 @@ std::unique_ptr<Command> daemon(const Site& site, int host, Release release) {
   return begun;
 }
 
-// Two nodes of these releases at a daemon of that one: all is added once.
+// Two nodes of these releases at a daemon of that release: every increment is counted once.
 void expect_to_work(Release at, Release one, Release other) {
   Site site;
   if (const auto why = why_not(site); !why.empty()) return skip(why);
@@ -89,7 +89,8 @@ TEST_CASE("nodes of both releases meet at a cpprund of the last one") {
   expect_to_work(Release::last, Release::ours, Release::last);
 }
 
-TEST_CASE("a node of the last release is at home at the leader of several, and knows no other") {
+TEST_CASE(
+    "a node of the last release works with the leader of several daemons, and knows no other") {
   Site site;
   if (const auto why = why_not(site); !why.empty()) return skip(why);
   if (const auto why = site.why_not(); !why.empty()) return skip(why);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs whose workers reach their store through cpprun of their own node.
+// Jobs whose workers reach their store through the cpprun of their own node.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ const std::string secret_text =
 const std::string other_secret_text =
     "cpprun1:red:112233445566778899aabbccddeeff00112233445566778899aabbccddeeff01\n";
 
-// A job on that many hosts whose nodes hold a secret, with workers that speak to its store.
+// A job on that many hosts whose nodes hold a secret, with workers that use its store.
 struct StoreJob {
   explicit StoreJob(int hosts, const std::string& nodes) : cluster(hosts, nodes) {
     secret = directory.write("secret", secret_text);
@@ -49,11 +49,11 @@ struct StoreJob {
   std::string secret;
 };
 
-// Looks for what another round has left, meets all of its own, and stays.
+// Looks for keys that another round has left, meets all ranks of its own, and stays.
 const Words meets_others = {"find",  "old",  "add", "here", "1", "meet", "all",
                             "count", "here", "set", "old",  "1", "get",  "wait"};
 
-// The ports at which somebody listens on that host, on other addresses than loopback.
+// The ports with listeners on that host, on addresses other than loopback.
 std::string open_ports(const Cluster& cluster, int host) {
   const auto listed = run(cluster.hosts.on(
       host, {"sh", "-c", "ss -Hltn | awk '{print $4}' | grep -v -e ^127 -e '^.::1.:' | sort -u"}));
@@ -62,7 +62,7 @@ std::string open_ports(const Cluster& cluster, int host) {
 
 }  // namespace
 
-TEST_CASE("workers meet in a store that no network reaches") {
+TEST_CASE("workers meet in a store that is not reachable over the network") {
   const StoreJob job(2, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const Words does = {"say_place", "add",   "sum", "10",  "meet",
@@ -72,7 +72,7 @@ TEST_CASE("workers meet in a store that no network reaches") {
   expect_each({first.get(), second.get()}, "sum is 20\n");
   CHECK(contains(first->out(), "127.0.0.1 for " + Hosts::address(0) + "\n"));
   CHECK(contains(second->out(), "127.0.0.1 for " + Hosts::address(0) + "\n"));
-  // The port where nodes meet, and no other; and that one tells a store's client nothing.
+  // Only the port where nodes meet is open, and it answers no store client.
   const std::string ports = open_ports(job.cluster, 0);
   CHECK(count(ports, "\n") == 1);
   CHECK(contains(ports, ":29500\n"));
@@ -92,7 +92,7 @@ TEST_CASE("workers meet in a store that no network reaches") {
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("another user of the machine is not let into the store of a node") {
+TEST_CASE("another user of the machine is rejected by the store of a node") {
   const StoreJob job(2, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   if (run({"sh", "-c", "command -v setpriv"}).code != 0) return skip("setpriv is not installed");
@@ -111,12 +111,12 @@ TEST_CASE("another user of the machine is not let into the store of a node") {
     const auto at = node.out().find("port ") + 5;
     const std::string port = node.out().substr(at, node.out().find('.', at) - at);
     const Variables place = {{"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}, {"RANK", "x"}};
-    const auto nobody =
+    const auto other_user =
         run(job.cluster.hosts.on(host, {"setpriv", "--reuid=65534", "--clear-groups",
                                         from_build("CPPRUN_STORE_WORKER"), "find", "here"}),
             {.variables = place});
-    CHECK(nobody.code == 1);
-    CHECK_FALSE(contains(nobody.out, "here is"));
+    CHECK(other_user.code == 1);
+    CHECK_FALSE(contains(other_user.out, "here is"));
     node.expect_err("a connection of uid 65534, and the store of this node serves workers of uid");
   }
   first.signal(SIGTERM);
@@ -127,7 +127,7 @@ TEST_CASE("another user of the machine is not let into the store of a node") {
 
 TEST_CASE("a link that is reset under the store's traffic loses nothing and repeats nothing") {
   StoreJob job(2, "2");
-  // Between two runs of iptables, a busy machine can pass two seconds.
+  // Between two runs of iptables, a busy machine can take two seconds.
   job.cluster.conf = "keep_alive_interval=0.2,keep_alive_max_attempt=100,join_timeout=50";
   const Hosts& hosts = job.cluster.hosts;
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
@@ -136,7 +136,7 @@ TEST_CASE("a link that is reset under the store's traffic loses nothing and repe
                       "sum",  "20000", "meet", "end",   "count", "sum"};
   const auto first = job.node(0, does);
   const auto second = job.node(1, does);
-  // Both sides of the link hear that it is broken, and the agent comes back at once.
+  // Both sides notice that the link is broken, and the agent reconnects at once.
   for (int turn = 0; turn < 12; ++turn) {
     const auto reset = [&](const char* what) {
       return run(hosts.on(1, {"iptables", "-w", what, "OUTPUT", "-p", "tcp", "--dport", "29500",
@@ -169,7 +169,7 @@ TEST_CASE("a value of 100 MiB passes through a link that keeps its lease") {
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("a new round has a new store, and the old one's clients are gone") {
+TEST_CASE("a new round has a new store, and the old one's clients are disconnected") {
   const StoreJob job(2, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const Words does = {"find", "old",  "meet",  "all",        "set", "old",
@@ -184,8 +184,7 @@ TEST_CASE("a new round has a new store, and the old one's clients are gone") {
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE(
-    "a node that comes late meets the others in a new store, which has nothing of the old one") {
+TEST_CASE("a late node meets the others in a new store, which has nothing of the old one") {
   const StoreJob job(3, "2:3");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const Words does = meets_others;
@@ -200,7 +199,7 @@ TEST_CASE(
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("a spare takes the seat of a node that is killed, and its place in the store") {
+TEST_CASE("a spare takes the seat of a killed node, and uses the job's store") {
   const StoreJob job(3, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const Words does = meets_others;
@@ -218,7 +217,7 @@ TEST_CASE("a spare takes the seat of a node that is killed, and its place in the
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("the stores of a daemon's owners have nothing in common, on whichever nodes they meet") {
+TEST_CASE("the stores of a daemon's owners share nothing, on whichever nodes they are") {
   StoreJob job(3, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const std::string owners = job.directory.path() + "/owners";
@@ -274,7 +273,7 @@ TEST_CASE("a daemon's job needs no port of its own") {
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("nodes that come back to a daemon that began anew find nothing of their last round") {
+TEST_CASE("nodes that reconnect to a restarted daemon find nothing of their last round") {
   StoreJob job(3, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   job.cluster.conf += ",is_host=false";
@@ -287,7 +286,7 @@ TEST_CASE("nodes that come back to a daemon that began anew find nothing of thei
   expect_each({first.get(), second.get()}, "here is 2\n");
   lost.signal(SIGKILL);
   CHECK(lost.wait().code == 137);
-  // Both have ended their workers, and have no round any more; the next one is a first one again.
+  // Both have ended their workers and have no round; the next one is a first one again.
   first->expect_err("rejoining (timeout");
   second->expect_err("rejoining (timeout");
   Command found(daemon, job.cluster.options());
@@ -300,7 +299,7 @@ TEST_CASE("nodes that come back to a daemon that began anew find nothing of thei
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("nodes that want different ways to the store are told so") {
+TEST_CASE("nodes with different store settings are rejected with both settings") {
   const StoreJob job(2, "2");
   if (!job.cluster.hosts.why_not().empty()) return skip(job.cluster.hosts.why_not());
   const auto first = job.node(0, {"get", "wait"}, {"--store=local"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A cpprund apart from the training: what becomes of its jobs when it is killed, and when it, or
-// another in its place, is started again.
+// A cpprund apart from the training: what becomes of its jobs when it is killed, and when it, or a
+// replacement, starts again.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -17,14 +17,14 @@ namespace {
 Command daemon_of(const Cluster& cluster) {
   return Command(
       cluster.hosts.on(0, {from_build("CPPRUND"), "--host=" + Hosts::address(0), "--port=29500",
-                           // Killed, it could not remove its socket for tools.
+                           // A killed daemon could not remove its control socket.
                            "--status-access=none"}),
       cluster.options());
 }
 
 }  // namespace
 
-TEST_CASE("without its daemon a job of fixed size ends within the lease, and says why") {
+TEST_CASE("without its daemon a job of fixed size ends within the lease, with the reason") {
   const Cluster cluster(3, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = daemon_of(cluster);
@@ -41,7 +41,7 @@ TEST_CASE("without its daemon a job of fixed size ends within the lease, and say
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it comes back") {
+TEST_CASE("jobs that may restart wait for their daemon, and restart when it is back") {
   const Cluster cluster(3, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command daemon = daemon_of(cluster);
@@ -54,7 +54,7 @@ TEST_CASE("jobs that may restart wait for their daemon, and begin anew where it 
   for (Command* const each : {&first, &second}) each->expect_err("rejoining (timeout");
   Command late = daemon_of(cluster);
   expect_each({&first, &second}, " of 2, restart 0\n", 2);
-  // Killed and replaced within the lease: the new one knows nothing of the round that runs.
+  // Killed and replaced within the lease: the new one knows nothing of the running round.
   kill_at_once(late);
   Command prompt = daemon_of(cluster);
   expect_each({&first, &second}, " of 2, restart 0\n", 3);

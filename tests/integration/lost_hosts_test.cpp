@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Hosts that are lost: cables that are pulled, networks that swallow packets, machines that die
-// without a word. Nobody is told by the network; everybody has to find out, within the lease.
+// Hosts that are lost: cables that are pulled, networks that drop packets, machines that die
+// silently. The network notifies no node; each has to find out within the lease.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Ends a job that stays until it is asked to, and whoever still looks for it.
+// Ends a job that runs until it is asked to end, and the nodes that still look for it.
 void stop(Command& master, std::initializer_list<Command*> others) {
   master.signal(SIGTERM);
   CHECK(master.wait().code == 143);
@@ -25,7 +25,9 @@ void stop(Command& master, std::initializer_list<Command*> others) {
 
 }  // namespace
 
-TEST_CASE("a pulled cable leaves two of three nodes, which go on; plugged in, three again") {
+TEST_CASE(
+    "two of three nodes continue when a cable is pulled, and three when it is plugged in "
+    "again") {
   const auto nodes = three_at_work("2:3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
@@ -40,7 +42,7 @@ TEST_CASE("a pulled cable leaves two of three nodes, which go on; plugged in, th
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("a spare takes the place of a node whose cable is pulled") {
+TEST_CASE("a spare takes the seat of a node whose cable is pulled") {
   const Cluster cluster(3, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command first(cluster.node(0), cluster.options());
@@ -55,7 +57,8 @@ TEST_CASE("a spare takes the place of a node whose cable is pulled") {
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a network that swallows every packet, or those of one way, is a pulled cable") {
+TEST_CASE(
+    "a network that drops every packet, or those of one direction, counts as a pulled cable") {
   for (const auto way : {Hosts::Way::both, Hosts::Way::in, Hosts::Way::out}) {
     const auto nodes = three_at_work("2:3");
     if (!nodes) return;
@@ -70,21 +73,23 @@ TEST_CASE("a network that swallows every packet, or those of one way, is a pulle
   }
 }
 
-TEST_CASE("a node that dies behind a network that swallows its last word is lost by the lease") {
+TEST_CASE(
+    "a node that dies behind a network that drops its last packet is lost when its lease "
+    "expires") {
   const auto nodes = three_at_work("2:3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
   // Neither FIN nor RST arrives: the other end of its link stays open.
   cluster->hosts.drop(2, Hosts::Way::out);
   third.signal(SIGKILL);
-  third.expect_nobody_left();
+  third.expect_no_process_left();
   expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node2 is lost");
   stop(first, {&second});
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("when the coordinator's host dies the others say so, end their workers, and since when") {
+TEST_CASE("when the coordinator's host dies the others report since when, and end their workers") {
   const auto nodes = three_at_work("3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
@@ -96,7 +101,7 @@ TEST_CASE("when the coordinator's host dies the others say so, end their workers
     CHECK(contains(ended.err, "(no response for "));
     each->expect_no_worker_left();
   }
-  // It is alone now, and its job is for three: it waits for them, and says whom it has lost.
+  // It is alone now, and its job needs three nodes: it waits for them, and reports which are lost.
   first.expect_err("is lost");
   first.signal(SIGTERM);
   CHECK(first.wait().code != 0);

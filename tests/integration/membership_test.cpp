@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes that come and go: torchrun's c10d command lines, spares, ranges of nodes, and jobs that
+// Nodes that join and leave: torchrun's c10d command lines, spares, ranges of nodes, and jobs that
 // meet at a cpprund.
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ struct Meeting {
   std::string endpoint = "localhost:" + std::to_string(free_port());
   std::string nodes = "2";
   std::string id = "meeting";
-  // A short lease and last call: the tests wait for them to pass.
+  // A short lease and settle window: the tests wait for them to pass.
   std::string timeout = "keep_alive_interval=1,keep_alive_max_attempt=1,last_call_timeout=1";
 
   Words agent(const Words& actions) const {
@@ -33,7 +33,7 @@ const Words stay = {"say", "here", "hang"};
 
 }  // namespace
 
-TEST_CASE("two agents meet at an endpoint: the first hosts, the second finds the port taken") {
+TEST_CASE("two agents meet at an endpoint: the first hosts, the second finds the port in use") {
   const Meeting meeting;
   Command first(meeting.agent({"environment"}));
   Command second(meeting.agent({"environment"}));
@@ -48,10 +48,10 @@ TEST_CASE("two agents meet at an endpoint: the first hosts, the second finds the
   CHECK(contains(of_second.out, "\nTORCHELASTIC_RUN_ID=meeting\n"));
 }
 
-TEST_CASE("a third agent of a job for two is a spare, and takes the place of one that is killed") {
+TEST_CASE("a third agent of a job for two is a spare, and takes the seat of a killed one") {
   const Meeting meeting;
   Command first(meeting.agent(stay));
-  first.expect_err("cpprun");  // it has begun, so it is the host
+  first.expect_err("cpprun");  // it has started, so it is the host
   Command second(meeting.agent(stay));
   first.expect_out("here\n");
   second.expect_out("here\n");
@@ -60,14 +60,14 @@ TEST_CASE("a third agent of a job for two is a spare, and takes the place of one
   second.signal(SIGKILL);
   spare.expect_out("here\n");
   first.expect_out("here\nhere\n");
-  second.expect_nobody_left();
+  second.expect_no_process_left();
   first.signal(SIGTERM);
   CHECK(first.wait().code == 143);
   CHECK(spare.wait().code == 143);
   spare.expect_no_worker_left();
 }
 
-TEST_CASE("a job for one to two nodes begins with one, grows with a second, and goes on alone") {
+TEST_CASE("a job for one to two nodes starts with one, grows with a second, and shrinks to one") {
   Meeting meeting;
   meeting.nodes = "1:2";
   Command first(meeting.agent(stay));
@@ -84,7 +84,7 @@ TEST_CASE("a job for one to two nodes begins with one, grows with a second, and 
   first.expect_no_worker_left();
 }
 
-TEST_CASE("changes of membership leave the restart budget alone") {
+TEST_CASE("changes of membership do not use the restart budget") {
   Meeting meeting;
   meeting.nodes = "1:2";
   Command first(meeting.agent({"environment", "say", "here", "hang"}));

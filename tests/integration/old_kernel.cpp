@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs a program as on an older kernel, or in a sandbox: what came with Linux 5.1 to 5.9 and what
-// cpprun would like to use is refused, with the error that is named.
+// Runs a program as on an older kernel, or in a sandbox: the system calls of Linux 5.1 to 5.9 that
+// cpprun would like to use fail with the given error.
 //
 //   old_kernel ENOSYS|EPERM PROGRAM ARGUMENTS…
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an operator asks of a running job by HTTP, and what the workers see of it. With the finished
-// programs.
+// Commands that an operator sends to a running job by HTTP, and what its workers see of them. With
+// the finished programs.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -72,7 +72,9 @@ const std::string job = "/api/v1/jobs/asked/";
 
 }  // namespace
 
-TEST_CASE("stop ends the job everywhere with 143, and report and events say who and why") {
+TEST_CASE(
+    "stop ends the job on all nodes with 143, and report and events give the reason and the "
+    "source") {
   const Meeting meeting;
   const Directory directory;
   const std::string report = directory.path() + "/report.json";
@@ -114,7 +116,7 @@ TEST_CASE("stop ends the job everywhere with 143, and report and events say who 
   first.expect_no_worker_left();
 }
 
-TEST_CASE("restart begins again and spends no restart") {
+TEST_CASE("restart starts a new round and spends no restart") {
   const Meeting meeting;
   Command first(meeting.agent({}, stay));
   first.expect_err("cpprun");
@@ -129,7 +131,7 @@ TEST_CASE("restart begins again and spends no restart") {
   CHECK(second.wait().code == 143);
 }
 
-TEST_CASE("save reaches every worker that has a handler, and harms none that has not") {
+TEST_CASE("save reaches every worker that has a handler, and harms none without one") {
   Meeting meeting;
   meeting.nodes = "1";
   Command command(meeting.agent({"--nproc-per-node=3"}, {"say_on_usr1", "1", "seat", "hang"}));
@@ -146,7 +148,7 @@ TEST_CASE("save reaches every worker that has a handler, and harms none that has
   CHECK(command.wait().code == 143);
 }
 
-TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
+TEST_CASE("a preemption notice makes all ranks save, and ends nothing") {
   const Directory directory;
   const auto file = directory.path() + "/preempt";
   const auto job_with = [](const std::string& notice) {
@@ -186,7 +188,7 @@ TEST_CASE("a preemption notice has all ranks save, and ends nothing") {
   }
 }
 
-TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") {
+TEST_CASE("an impossible preemption notice is rejected, or given up with a message") {
   const auto refused = run(with_cpprun({"--preemption-notice=/nowhere/at/all", "true"}));
   CHECK(refused.code == 2);
   CHECK(contains(
@@ -209,7 +211,7 @@ TEST_CASE("a preemption notice that cannot come is refused, or given up aloud") 
   CHECK(command.wait().code == 143);
 }
 
-TEST_CASE("the report says who ended the job, where that is known") {
+TEST_CASE("the report says who ended the job, if that is known") {
   const Directory directory;
   const std::string report = directory.path() + "/report.json";
   Words words{"timeout", "--foreground", "3"};
@@ -221,12 +223,12 @@ TEST_CASE("the report says who ended the job, where that is known") {
   command.expect_out("restart 0\n");
   command.expect_err("the timeout command ended the job");
   command.wait();
-  const auto told = json::parse(std::ifstream(report));
-  CHECK(told["exit_code"] == 143);
-  CHECK(contains(told["reason"].get<std::string>(), "the timeout command ended the job"));
+  const auto written = json::parse(std::ifstream(report));
+  CHECK(written["exit_code"] == 143);
+  CHECK(contains(written["reason"].get<std::string>(), "the timeout command ended the job"));
 }
 
-TEST_CASE("a hang-up comes with the ways to outlive a terminal") {
+TEST_CASE("a hang-up prints the ways to outlive a terminal") {
   Command command(with_cpprun({"--standalone", worker(), "seat", "hang"}));
   command.expect_out("restart 0\n");
   command.signal(SIGHUP);
@@ -236,14 +238,15 @@ TEST_CASE("a hang-up comes with the ways to outlive a terminal") {
   CHECK(command.wait().code == 129);
 }
 
-TEST_CASE("a drained node ends with 0 and a spare takes over; one that is needed is not drained") {
+TEST_CASE(
+    "a drained node ends with 0 and a spare takes over; a node that is needed is not drained") {
   const Meeting meeting;
   Command first(meeting.agent({}, stay));
   first.expect_err("cpprun");
   Command second(meeting.agent({}, stay));
   second.expect_out("rank 1 of 2");
   CHECK(post(meeting.port, job + "drain", {{"node", 1}}).status == 409);
-  CHECK(post(meeting.port, job + "drain", {{"node", "nobody"}}).status == 404);
+  CHECK(post(meeting.port, job + "drain", {{"node", "no-such-node"}}).status == 404);
   Command spare(meeting.agent({}, stay));
   spare.expect_err("this node is a spare");
   CHECK(post(meeting.port, job + "drain", {{"node", "1"}, {"reason", "it smells"}}).status == 200);

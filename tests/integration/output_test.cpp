@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where the workers' words go: whole lines, files in torchrun's layout, and nothing in between
-// lost.
+// The workers' output: whole lines, files in torchrun's layout, and nothing lost in between.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -28,7 +27,7 @@ Words two_workers(const Words& options, const Words& actions) {
   return with_cpprun(words);
 }
 
-// Otherwise a line says that it was chosen for them.
+// Otherwise a note says that it was set for them.
 const Options quiet{.variables = {{"OMP_NUM_THREADS", "1"}}};
 
 // <run id>_<random>/attempt_0/… without the part that is different in each run.
@@ -38,7 +37,7 @@ std::vector<std::string> without_run(std::vector<std::string> names) {
   return names;
 }
 
-// Most bytes of memory that a process ever had resident, from /proc.
+// The peak resident memory of a process in bytes, from /proc.
 [[maybe_unused]] long peak_kilobytes(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   std::string word;
@@ -129,9 +128,9 @@ TEST_CASE("events on the console are whole lines on stderr, the same as in their
   }
 }
 
-TEST_CASE("a tee'd line is heard at once, also through a pipe") {
+TEST_CASE("a tee'd line is passed on at once, also through a pipe") {
   Command job(two_workers({"--tee=3"}, {"say", "early", "hang"}));
-  // Both are heard while both still run.
+  // Both arrive while both workers still run.
   job.expect_out("[default0]:early\n");
   job.expect_out("[default1]:early\n");
 }
@@ -151,7 +150,7 @@ TEST_CASE("a prompt without a newline is shown with its prefix, and continued on
   CHECK(job.wait().code == 143);
 }
 
-TEST_CASE("the prefix follows the template, and the filter lets only its ranks speak") {
+TEST_CASE("the prefix follows the template, and only filtered ranks print") {
   const Options options{
       .variables = {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[rank${rank}]: "}}};
   const auto ended =
@@ -175,7 +174,7 @@ TEST_CASE("the last lines of a filtered rank that fails are in the report, and n
   }
 }
 
-TEST_CASE("a filtered rank that said nothing is not said to have left words on the console") {
+TEST_CASE("a filtered rank without output is not reported to have output on the console") {
   const auto ended =
       run(two_workers({"--local-ranks-filter=0", "--stderr=inherit"}, {"only", "1", "exit", "3"}),
           quiet);
@@ -183,7 +182,7 @@ TEST_CASE("a filtered rank that said nothing is not said to have left words on t
   CHECK_FALSE(contains(ended.err, "see its output above"));
 }
 
-TEST_CASE("without a log directory nothing is left in the temporary folder") {
+TEST_CASE("without a log directory nothing is left in the temporary directory") {
   Directory temporary;
   const Options options{.variables = {{"TMPDIR", temporary.path()}}};
   CHECK(run(two_workers({"--tee=3"}, {"say", "words"}), options).code == 0);
@@ -191,7 +190,7 @@ TEST_CASE("without a log directory nothing is left in the temporary folder") {
   CHECK(std::filesystem::is_empty(temporary.path()));
 }
 
-TEST_CASE("a torrent without a line's end is passed on in full and costs bounded memory") {
+TEST_CASE("a torrent without a line's end is passed on in full with bounded memory") {
 #ifdef __SANITIZE_ADDRESS__
   return skip("a sanitizer keeps what was freed");
 #else
@@ -208,7 +207,7 @@ TEST_CASE("a torrent without a line's end is passed on in full and costs bounded
 }
 
 TEST_CASE("a console that is closed does not end the job") {
-  // `head` leaves after one line; the workers go on to their end, which their files show.
+  // `head` exits after one line; the workers run to their end, which their files show.
   Directory directory;
   const std::string line = from_build("CPPRUN") +
                            " --standalone --tee=1 --log-dir=" + directory.path() + " " + worker() +
@@ -230,7 +229,7 @@ TEST_CASE("what a worker wrote into its error file is in the report") {
   CHECK(contains(ended.err, "Traceback: in main"));
 }
 
-TEST_CASE("garbage in the error file is told as such and changes nothing else") {
+TEST_CASE("garbage in the error file is reported as such and changes nothing else") {
   const auto ended = run(two_workers({}, {"only", "1", "error_file", "{\"mess\xff", "exit", "9"}));
   CHECK(ended.code == 9);
   CHECK(contains(ended.err, "the error file is not JSON"));

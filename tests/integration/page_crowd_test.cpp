@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The page of a job of a thousand nodes with eight workers each, in a real Chromium: whether it
-// stutters, and how much it reads. The nodes are words said to a real coordinator, which a real
-// server shows; a thread serves, because the browser is waited for.
+// stutters, and how much it reads. The nodes are messages to a real coordinator, which a real
+// server shows; a thread serves, because the test waits for the browser.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ namespace {
 constexpr int nodes = 1000;
 constexpr int workers = 8;
 constexpr TimePoint t0{};
-constexpr Duration age = 2h;  // so long ago the job began
+constexpr Duration age = 2h;  // the age of the job
 
 link::WorkerStats figures_of(int node, int local_rank) {
   const std::int64_t step = 41'000 - (node * 7 + local_rank) % 40;
@@ -48,7 +48,7 @@ link::WorkerStats figures_of(int node, int local_rank) {
           .last_words = 4s};
 }
 
-// Met, failed once, met again, and told what its workers do.
+// Nodes that met, failed once, met again, and report their workers' statistics.
 Coordinator crowded() {
   Coordinator coordinator{{.only = {},
                            .options = {.lease = age * 2, .status_interval = 5s, .last_call = 30s},
@@ -138,12 +138,12 @@ class Crowd {
   std::thread thread_;
 };
 
-// From now on, and what was before: how long whatever was longer than 50 ms kept the page busy.
+// From now on, and before: how long each task of more than 50 ms kept the page busy.
 const std::string watch_long_tasks =
     "window.long = []; new PerformanceObserver(list => { for (const each of list.getEntries())"
     " long.push(each.duration); }).observe({type: 'longtask', buffered: true}); true";
 
-// The bytes of all that was read from one look at all nodes to the next, and the seconds between.
+// The bytes read from one poll of all nodes to the next, and the seconds between.
 const std::string read_traffic =
     "new Promise(done => { const starts = []; new PerformanceObserver(() => {"
     " const all = performance.getEntriesByType('resource');"
@@ -155,7 +155,7 @@ const std::string read_traffic =
 
 }  // namespace
 
-TEST_CASE("eight thousand workers are drawn without a stutter, and cost less than 20 KB/s") {
+TEST_CASE("eight thousand workers are drawn without a stutter, and read less than 20 KB/s") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const Crowd crowd;
   Browser browser;
@@ -182,7 +182,7 @@ TEST_CASE("eight thousand workers are drawn without a stutter, and cost less tha
   CHECK(rate < 20);
   CHECK(longest < 1000);
 
-  // That the measure measures.
+  // The measurement itself works.
   browser.value_of("setTimeout(() => { for (const end = Date.now() + 150; Date.now() < end;) ; })");
   browser.value_of("new Promise(done => { const look = () => long.length > " +
                    std::to_string(tasks.size()) + " ? done() : setTimeout(look, 20); look(); })");

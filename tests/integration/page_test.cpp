@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The page in a real Chromium, with real jobs: what a person would see of them. Where there is no
-// Chromium these tests say so and are skipped.
+// The page in a real Chromium, with real jobs: what a person would see of them. Without Chromium
+// these tests print the reason and skip.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of two nodes with two workers each, which say who they are and stay.
+// Two nodes with two workers each, which print their pids and stay.
 Words node(int rank, int port, const Words& program = {worker(), "pid", "hang"},
            const std::string& job = "seen") {
   Words words = {"--nnodes=2",
@@ -84,7 +84,7 @@ const std::string four_run = "document.querySelectorAll('#grid i.running').lengt
 
 }  // namespace
 
-TEST_CASE("a worker that is killed is on the page within a second, with what became of it") {
+TEST_CASE("a killed worker is on the page within a second, with its cause") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const int port = free_port();
   Command first(node(0, port));
@@ -105,7 +105,7 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
       browser.until(runs + " && document.querySelectorAll('#rounds tr').length === 2") - killed;
   std::printf("after a kill the page shows the failure in %.0f ms, the next round in %.0f ms\n",
               shown, again);
-  // A second is what is asked for; two busy cores may need more once.
+  // The requirement is a second; two busy cores may need more once.
   CHECK(shown < 5000);
   const std::string broke = text_of(browser, "#rounds .failed");
   CHECK(contains(broke, "rank 3 on "));
@@ -126,7 +126,7 @@ TEST_CASE("a worker that is killed is on the page within a second, with what bec
   fourth.wait();
 }
 
-TEST_CASE("cpprunctl view makes a page of a report, which shows what failed without a server") {
+TEST_CASE("cpprunctl view makes a page of a report, which shows the failure without a server") {
   const Directory directory;
   const std::string report = directory.path() + "/report.json";
   const auto view = [&](const Words& words) {
@@ -151,7 +151,7 @@ TEST_CASE("cpprunctl view makes a page of a report, which shows what failed with
     CHECK(itself.code == 2);
     CHECK(contains(itself.err, " is the report itself; use --output FILE"));
   }
-  CHECK(view({report}).code == 0);  // once more, over the page of before
+  CHECK(view({report}).code == 0);  // once more, over the existing page
   const std::string of_node = directory.write("run.json.node1", "{}");
   CHECK(run({"cp", report, of_node}).code == 0);
   directory.write("run.json.node1.html", "another program's");
@@ -177,7 +177,7 @@ TEST_CASE("cpprunctl view makes a page of a report, which shows what failed with
   CHECK(browser.value_of("getComputedStyle(document.getElementById('events')).height") == "auto");
 }
 
-TEST_CASE("the page of a cpprund says who leads and who stands by, and that the lead has moved") {
+TEST_CASE("the page of a cpprund shows the leader, the standby and transfers of leadership") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   if (Command({"/bin/sh", "-c", "command -v etcd"}).wait().code != 0) {
     return skip("etcd is not installed (Debian's etcd-server)");
@@ -231,7 +231,7 @@ TEST_CASE("the page of a cpprund says who leads and who stands by, and that the 
   (void)etcd.wait();
 }
 
-TEST_CASE("the grid is walked by keys, the ledger adds up, and events are filtered") {
+TEST_CASE("keys move through the grid, the time accounting adds up, and events are filtered") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const int port = free_port();
   Command first(node(0, port));
@@ -284,7 +284,7 @@ TEST_CASE("the grid is walked by keys, the ledger adds up, and events are filter
   second.wait();
 }
 
-TEST_CASE("on a narrow screen nothing is wider than the page, and what is wide scrolls by itself") {
+TEST_CASE("on a narrow screen nothing exceeds the page, and wide tables scroll by themselves") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const int port = free_port();
   Command first(node(0, port));
@@ -359,7 +359,7 @@ TEST_CASE("the page shows the progress and the metrics of a job, and keeps its r
   CHECK(browser.value_of(pace + ".includes(' of 5\\u202f000 (')"));
 }
 
-TEST_CASE("the page says what the job runs, and stops it for the user who started it") {
+TEST_CASE("the page shows the command of the job, and stops it for the user who started it") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
   const int port = free_port();
   Command command(with_cpprun({"--nnodes=1", "--rdzv-id=seen", "--master-addr=127.0.0.1",
@@ -379,9 +379,9 @@ TEST_CASE("the page says what the job runs, and stops it for the user who starte
   browser.until("document.getElementById('orders').hidden");
 }
 
-TEST_CASE("hostile words of a worker stay words") {
+TEST_CASE("hostile text of a worker is shown as text") {
   if (const auto why = no_browser(); !why.empty()) return skip(why);
-  // U+202E would turn the rest of the line round.
+  // U+202E would reverse the rest of the line.
   const std::string message =
       "<script>owned = 1</script><img src=x onerror='owned = 1'>\xE2\x80\xAE txt.exe</td>";
   const std::string script =
@@ -400,7 +400,7 @@ TEST_CASE("hostile words of a worker stay words") {
   CHECK_FALSE(contains(words, "\xE2\x80\xAE"));
   CHECK(text_of(browser, "#jobs a").starts_with(job));
   CHECK(browser.value_of("document.title").get<std::string>().starts_with(job));
-  // Its link leads to it.
+  // The link leads to it.
   browser.value_of("document.querySelector('#jobs a').click()");
   browser.until("location.hash.length > 20");
   CHECK(text_of(browser, "#jobs a[aria-current]").starts_with(job));

@@ -18,7 +18,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Sums the ranks over gloo; on the first attempt the last rank fails half way where asked to.
+// Sums the ranks over gloo; on the first attempt the last rank fails half way if requested.
 constexpr const char* sum_ranks = R"(
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -34,7 +34,7 @@ dist.destroy_process_group()
 )";
 
 // Saves when it is asked to end, a few batches later: the processes of its DataLoader have to live.
-// The rank that is named fails when the fifo is opened.
+// The given rank fails when the fifo is opened.
 constexpr const char* saves_at_the_end = R"(
 import os, signal, sys, torch
 from torch.utils.data import DataLoader, Dataset
@@ -49,7 +49,7 @@ def ask(number, frame):
     left = left or 50
 signal.signal(signal.SIGTERM, ask)
 signal.signal(signal.SIGINT, ask)
-folder, failing, bell = sys.argv[1:4]
+directory, failing, bell = sys.argv[1:4]
 rank = os.environ["RANK"]
 for step, batch in enumerate(DataLoader(Numbers(), batch_size=4, num_workers=2)):
     if step == 3:
@@ -60,7 +60,7 @@ for step, batch in enumerate(DataLoader(Numbers(), batch_size=4, num_workers=2))
     if left is not None:
         left -= 1
         if left == 0:
-            torch.save({"step": step}, f"{folder}/{rank}.pt")
+            torch.save({"step": step}, f"{directory}/{rank}.pt")
             print("saved", rank, flush=True)
             sys.exit(0)
 )";
@@ -154,7 +154,7 @@ TEST_CASE("a c10d rendezvous restarts an unmodified gloo script on one node and 
   CHECK(contains(of_first.out + of_second.out, "rank 1 of 2: 2 in attempt 1"));
 }
 
-TEST_CASE("gloo of Python workers on two hosts goes over the card between them") {
+TEST_CASE("gloo of Python workers on two hosts uses the card between them") {
   if (!has_torch()) return skip(no_python);
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
@@ -172,7 +172,7 @@ TEST_CASE("gloo of Python workers on two hosts goes over the card between them")
   const auto of_second = second.wait();
   CHECK_MESSAGE(of_first.code == 0, of_first.err);
   CHECK_MESSAGE(of_second.code == 0, of_second.err);
-  // The hosts have no other way to each other, so the sum went over it.
+  // The hosts have no other connection, so the sum used it.
   CHECK(contains(of_first.out, "rank 0 of 4: 24 in attempt 0"));
   CHECK(contains(of_second.out, "rank 3 of 4: 24 in attempt 0"));
 }
@@ -191,7 +191,6 @@ TEST_CASE("a Python exception is in the report with its text") {
 }
 
 // --- the end of a training whose DataLoader has processes of its own
-// -------------------------------
 
 namespace {
 
@@ -237,7 +236,7 @@ TEST_CASE("every rank saves on SIGTERM and on Ctrl-C, though its DataLoader has 
   }
 }
 
-TEST_CASE("the ranks that are left save when another one fails") {
+TEST_CASE("the remaining ranks save when another one fails") {
   if (!has_torch()) return skip(no_python);
   const Saving saving;
   Command job(saving.job({"--standalone"}, "1"), with_torch());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What cpprun leaves behind for machines, while it runs and in the end: --report and --events.
+// The machine-readable records that cpprun writes while it runs and at the end: --report and
+// --events.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ nlohmann::json report_at(const std::string& path) {
   return nlohmann::json::parse(Directory::read(path), nullptr, false);
 }
 
-// The report as soon as it has that state, or as it is when that takes too long.
+// The report once it has that state, or the last one when the timeout passes.
 nlohmann::json report_in(const std::string& path, const std::string& state) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   auto report = report_at(path);
@@ -34,7 +35,7 @@ nlohmann::json report_in(const std::string& path, const std::string& state) {
 
 }  // namespace
 
-TEST_CASE("the report says that the job runs, then that it is being ended, and then its end") {
+TEST_CASE("the report shows that the job runs, then that it is ending, and then its end") {
   const Directory directory;
   const auto path = directory.write("report.json", R"({"succeeded": true})");
   Command job(with_cpprun(
@@ -54,7 +55,7 @@ TEST_CASE("the report says that the job runs, then that it is being ended, and t
   CHECK(report_at(path).at("exit_code") == 143);
 }
 
-TEST_CASE("a job that does not come to its start leaves no earlier report as its own") {
+TEST_CASE("a job that fails to start does not leave an earlier report as its own") {
   const Directory directory;
   const auto path = directory.write("report.json", R"({"succeeded": true})");
   CHECK(run(with_cpprun({"--standalone", "--report=" + path, "./nothing"})).code == 2);
@@ -64,7 +65,7 @@ TEST_CASE("a job that does not come to its start leaves no earlier report as its
   CHECK(contains(report.at("reason").get<std::string>(), "cannot run \"./nothing\""));
 }
 
-TEST_CASE("a command line that is refused leaves no earlier report as its own") {
+TEST_CASE("a rejected command line does not leave an earlier report as its own") {
   const Directory directory;
   const auto path = directory.write("report.json", R"({"succeeded": true})");
   CHECK(run(with_cpprun({"--report=" + path, "--nnodes=zz", worker()})).code == 2);
@@ -74,8 +75,8 @@ TEST_CASE("a command line that is refused leaves no earlier report as its own") 
   CHECK(contains(report.at("reason").get<std::string>(), "--nnodes=zz"));
 }
 
-TEST_CASE("files that cannot be written are told with the other mistakes, and nothing is started") {
-  const auto told = [](Words flags) {
+TEST_CASE("files that cannot be written are reported with the other errors, and nothing starts") {
+  const auto run_with = [](Words flags) {
     flags.insert(flags.end(), {"--report=/nowhere/r", "--events=/nowhere/e"});
     flags.insert(flags.end(), {"--no-python", "./nothing"});
     const auto ended = run(with_cpprun(flags));
@@ -87,11 +88,11 @@ TEST_CASE("files that cannot be written are told with the other mistakes, and no
     }
     return ended.err;
   };
-  told({"--standalone"});
-  CHECK(contains(told({"--standalone", "--max-restarts=many"}), "--max-restarts=many"));
+  run_with({"--standalone"});
+  CHECK(contains(run_with({"--standalone", "--max-restarts=many"}), "--max-restarts=many"));
 }
 
-TEST_CASE("a refusal leaves no events file, and no earlier report where events cannot be written") {
+TEST_CASE("a rejection leaves no events file, and no earlier report if events cannot be written") {
   const Directory directory;
   const auto path = directory.write("report.json", R"({"succeeded": true})");
   const auto events = "--events=" + directory.path() + "/events.jsonl";
@@ -101,7 +102,7 @@ TEST_CASE("a refusal leaves no events file, and no earlier report where events c
   CHECK(report_at(path).at("state") == "ended");
 }
 
-TEST_CASE("a link to our own stdout or stderr is as good as their name") {
+TEST_CASE("a link to our own stdout or stderr works like their name") {
   const Directory directory;
   const auto link = directory.path() + "/link";
   std::filesystem::create_symlink("/dev/stdout", link);
@@ -126,7 +127,7 @@ TEST_CASE("a report for our own stdout or stderr is written there") {
   CHECK(contains(err.err, "\"state\": \"ended\""));
 }
 
-TEST_CASE("two nodes that were given one name for their reports lose neither") {
+TEST_CASE("two nodes with the same report file lose neither report") {
   const Directory directory;
   const auto path = directory.path() + "/report.json";
   const auto port = "--master-port=" + std::to_string(free_port());
@@ -153,8 +154,8 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
   const Directory directory;
   const auto disk = directory.path() + "/disk";
   const auto events = disk + "/events.jsonl";
-  const auto said = directory.path() + "/said";  // by cpprun; the disk is full until it has
-  // Whole pages: the first event begins thirty bytes before the end of one, and there is no other.
+  const auto said = directory.path() + "/said";  // written by cpprun; the disk is full until then
+  // Whole pages: the first event starts thirty bytes before the end of one, and there is no other.
   const auto script = directory.write(
       "scene.sh",
       "mkdir " + disk + " && mount -t tmpfs -o size=64k tmpfs " + disk +
@@ -177,7 +178,7 @@ TEST_CASE("a disk that is full for a while tears no event, and loses none") {
   CHECK(story.ends_with("job_ended "));
 }
 
-TEST_CASE("the logs of many attempts are limited, and the report tells of every one of them") {
+TEST_CASE("the logs of many attempts are limited, and the report lists every attempt") {
   const Directory directory;
   const auto path = directory.path() + "/report.json";
   const auto ended = run(with_cpprun(
@@ -208,7 +209,7 @@ TEST_CASE("the logs of many attempts are limited, and the report tells of every 
   }
 }
 
-TEST_CASE("the master's report has what ended each attempt wherever that was") {
+TEST_CASE("the master's report has what ended each attempt on any node") {
   const Directory directory;
   const auto path = directory.path() + "/report";
   const auto port = "--master-port=" + std::to_string(free_port());

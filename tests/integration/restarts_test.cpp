@@ -25,7 +25,7 @@ Words job(const Words& options, const Words& actions) {
 
 }  // namespace
 
-TEST_CASE("an exit code that is listed ends the job at once, and it is said why") {
+TEST_CASE("a listed exit code ends the job at once, with the reason") {
   const auto ended =
       run(job({"--max-restarts=3", "--no-restart-codes=7,SIGSEGV"}, {"say", "here", "exit", "7"}));
   CHECK(ended.code == 7);
@@ -33,7 +33,7 @@ TEST_CASE("an exit code that is listed ends the job at once, and it is said why"
   CHECK(contains(ended.err, "not restarted: exit code 7 is listed in --no-restart-codes"));
 }
 
-TEST_CASE("an exit code that is not listed spends the whole budget") {
+TEST_CASE("an unlisted exit code uses the whole restart budget") {
   const auto ended =
       run(job({"--max-restarts=2", "--no-restart-codes=9"}, {"say", "here", "exit", "7"}));
   CHECK(ended.code == 7);
@@ -41,7 +41,7 @@ TEST_CASE("an exit code that is not listed spends the whole budget") {
   CHECK(contains(ended.err, "all 2 restarts are used"));
 }
 
-TEST_CASE("a pause before a restart is told, and a loop of early deaths ends the job") {
+TEST_CASE("a pause before a restart is printed, and a loop of early failures ends the job") {
   const auto ended =
       run(job({"--max-restarts=9", "--restart-backoff=0.05"}, {"say", "here", "exit", "7"}));
   CHECK(ended.code == 7);
@@ -50,21 +50,21 @@ TEST_CASE("a pause before a restart is told, and a loop of early deaths ends the
   CHECK(contains(ended.err, "rank 0 died within 1 s of its start 3 times in a row"));
 }
 
-TEST_CASE("SIGUSR1 goes to the workers where it is listed, and does not end the job by itself") {
+TEST_CASE("a listed SIGUSR1 is forwarded to the workers and does not end the job by itself") {
   Command command(job({"--signals-to-handle=SIGUSR1,SIGTERM"}, {"say", "here", "hang"}));
   command.expect_out("here\n");
   command.signal(SIGUSR1);
-  // This worker has made no arrangements for it, so that is how it ends.
+  // This worker has no handler for it, so the signal ends it.
   const auto ended = command.wait();
   CHECK(ended.code == 128 + SIGUSR1);
   CHECK(contains(ended.err, "SIGUSR1"));
 }
 
-TEST_CASE("a node alone whose master port is taken says so with a cure, and starts nothing") {
-  const Listener somebody(0);
-  REQUIRE(somebody);
+TEST_CASE("a single node whose master port is in use prints a hint, and starts nothing") {
+  const Listener listener(0);
+  REQUIRE(listener);
   const auto ended = run(with_cpprun({"--nnodes=1", "--master-addr=127.0.0.1",
-                                      "--master-port=" + std::to_string(somebody.port()),
+                                      "--master-port=" + std::to_string(listener.port()),
                                       "--no-python", worker(), "say", "here"}));
   CHECK(ended.code == 1);
   CHECK(ended.out == "");
@@ -77,7 +77,7 @@ TEST_CASE("a job that is ended and started again has the restarts left that it h
   const std::string flag = "--restart-state=" + directory.path() + "/state";
   const auto times = [](const std::string& text) { return "\"restarts_used\": " + text; };
   {
-    // It fails once, and is ended by whoever started it while it runs for the second time.
+    // It fails once, and is ended from outside while it runs for the second time.
     const auto script = directory.path() + "/once";
     Command command(with_cpprun(
         {"--standalone", "--max-restarts=2", flag, "--no-python", "sh", "-c",
@@ -99,8 +99,7 @@ TEST_CASE("a job that is ended and started again has the restarts left that it h
   CHECK(directory.files() == std::vector<std::string>{"once"});
 }
 
-TEST_CASE(
-    "a state of restarts that is none of this job's, no file, or cannot be written is refused") {
+TEST_CASE("a restart state of another job, or an unreadable or unwritable one, is rejected") {
   const Directory directory;
   const auto refused = [&](const std::string& path) {
     const auto ended = run(job({"--max-restarts=1", "--restart-state=" + path}, {"say", "here"}));

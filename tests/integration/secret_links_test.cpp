@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs whose nodes hold a secret, and those who do not: on hosts of their own, with everything that
-// passes between them captured.
+// Jobs whose nodes hold a secret, and nodes that hold none: on hosts of their own, with all traffic
+// between them captured.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -56,9 +56,9 @@ class SecretFile {
   std::string path_;
 };
 
-constexpr uid_t nobody = 65534;
+constexpr uid_t other_uid = 65534;
 
-Words as_nobody(const Words& words) {
+Words as_other_user(const Words& words) {
   Words all = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
@@ -89,7 +89,7 @@ bool can_capture() {
 
 }  // namespace
 
-TEST_CASE("nodes that hold the secret run a job, restart it, and nobody on the wire learns of it") {
+TEST_CASE("nodes that hold the secret run and restart a job, and the wire reveals nothing of it") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const SecretFile secret(blue);
@@ -120,13 +120,14 @@ TEST_CASE("nodes that hold the secret run a job, restart it, and nobody on the w
   if (!tcpdump) return skip("tcpdump is not installed: what passed was not looked at");
   const std::string wire = bytes_of(capture);
   CHECK(wire.size() > 2000);              // two nodes, two rounds
-  CHECK(contains(wire, "cpprun1:blue"));  // the secret's name, as it is meant to be
+  CHECK(contains(wire, "cpprun1:blue"));  // the secret's name, as intended
   for (const char* word : {"a-secret-name", "node1", "\"say\"", "heartbeat", "5f6c1d0e", "join"}) {
     CHECK_FALSE(contains(wire, word));
   }
 }
 
-TEST_CASE("a node without the secret ends at once with the cure, and the job does not notice") {
+TEST_CASE(
+    "a node without the secret is rejected at once with a hint, and the job is not affected") {
   const Hosts hosts(3);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const SecretFile secret(blue);
@@ -142,20 +143,20 @@ TEST_CASE("a node without the secret ends at once with the cure, and the job doe
   for (Command* each : {&first, &second}) each->signal(SIGTERM);
   CHECK(first.wait().code == 128 + SIGTERM);
   CHECK(second.wait().code == 128 + SIGTERM);
-  CHECK(first.out() == "here\n");  // no round began anew
+  CHECK(first.out() == "here\n");  // no round restarted
   CHECK(second.out() == "here\n");
 }
 
-TEST_CASE("both sides are told whose secret is wrong, and how") {
+TEST_CASE("both sides report whose secret is wrong, and how") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  struct Mistake {
+  struct Case {
     std::string first;
     std::string second;
-    const char* heard_by_first;
-    const char* heard_by_second;
+    const char* seen_by_first;
+    const char* seen_by_second;
   };
-  const Mistake diagnostics[] = {
+  const Case diagnostics[] = {
       {blue, red, "wrong secret: the client has \"red\", and this side has \"blue\"",
        "wrong secret: the server does not have \"red\""},
       {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
@@ -163,22 +164,22 @@ TEST_CASE("both sides are told whose secret is wrong, and how") {
       {"", blue, "the client uses a secret, but this side has none",
        "this side uses secret \"blue\", but the server has none"},
   };
-  for (const auto& [of_first, of_second, heard_by_first, heard_by_second] : diagnostics) {
-    CAPTURE(heard_by_first);
+  for (const auto& [of_first, of_second, seen_by_first, seen_by_second] : diagnostics) {
+    CAPTURE(seen_by_first);
     std::optional<SecretFile> held;
     if (!of_first.empty()) held.emplace(of_first);
     const SecretFile other(of_second);
     Command first(hosts.on(0, node(0, "echo here")), held ? held->options() : Options{});
     Command second(hosts.on(1, node(1, "echo here")), other.options());
-    first.expect_err(heard_by_first);
-    second.expect_err(heard_by_second);
+    first.expect_err(seen_by_first);
+    second.expect_err(seen_by_second);
     for (Command* each : {&first, &second}) each->signal(SIGTERM);
     CHECK(first.wait().out == "");
     CHECK(second.wait().out == "");
   }
 }
 
-TEST_CASE("while one secret is exchanged for another, nodes with either meet") {
+TEST_CASE("during the rotation of a secret, nodes with either meet") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const SecretFile old_one(blue);
@@ -189,7 +190,7 @@ TEST_CASE("while one secret is exchanged for another, nodes with either meet") {
   CHECK(second.wait().code == 0);
 }
 
-TEST_CASE("no worker is given the secret") {
+TEST_CASE("no worker gets the secret") {
   const SecretFile secret(blue);
   const auto ended = run(with_cpprun({"--standalone", "--no-python", "sh", "-c",
                                       "env; cat /proc/self/environ; ls -l /proc/self/fd"}),
@@ -200,17 +201,16 @@ TEST_CASE("no worker is given the secret") {
   CHECK_FALSE(contains(ended.out, "/secret"));
 }
 
-TEST_CASE(
-    "who is of its user reads no memory of a cpprun that holds a secret, nor finds its core") {
-  if (::geteuid() != 0) return skip("only root can be somebody else");
+TEST_CASE("its own user can read neither the memory nor the core of a cpprun that holds a secret") {
+  if (::geteuid() != 0) return skip("only root can act as another user");
   const SecretFile secret(blue);
-  secret.give_to(nobody);
+  secret.give_to(other_uid);
   // A root without /proc, a /tmp or a clone that only root can enter, no setpriv.
   for (const Words& needed :
        {Words{from_build("CPPRUN"), "--version"}, Words{"test", "-x", worker()},
         Words{"cat", secret.options().variables.at("CPPRUN_SECRET_FILE")},
         Words{"cat", "/proc/self/status"}}) {
-    const auto tried = run(as_nobody(needed));
+    const auto tried = run(as_other_user(needed));
     if (tried.code != 0) {
       return skip("another user cannot run " + needed[0] + " " + needed[1] + ": " + tried.err);
     }
@@ -219,16 +219,17 @@ TEST_CASE(
   without.variables = {{"CPPRUN_SECRET_FILE", ""}, {"HOME", ""}, {"XDG_CONFIG_HOME", ""}};
   for (const bool holds : {true, false}) {
     CAPTURE(holds);
-    Command job(as_nobody(with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=held",
-                                       "--rdzv-endpoint=127.0.0.1:" + std::to_string(free_port()),
-                                       "--rdzv-conf=last_call_timeout=0.1", "--no-python", worker(),
-                                       "say", "up", "hang"})),
-                holds ? secret.options() : without);
+    Command job(
+        as_other_user(with_cpprun({"--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-id=held",
+                                   "--rdzv-endpoint=127.0.0.1:" + std::to_string(free_port()),
+                                   "--rdzv-conf=last_call_timeout=0.1", "--no-python", worker(),
+                                   "say", "up", "hang"})),
+        holds ? secret.options() : without);
     job.expect_out("up\n");
-    // The kernel gives to root what no core file is written of, and what no debugger may look into.
+    // The kernel gives root what is not dumpable, and what no debugger may attach to.
     struct stat memory {};
     REQUIRE(::stat(("/proc/" + std::to_string(job.pid()) + "/mem").c_str(), &memory) == 0);
-    CHECK(memory.st_uid == (holds ? 0 : nobody));
+    CHECK(memory.st_uid == (holds ? 0 : other_uid));
     job.signal(SIGTERM);
     CHECK(job.wait().code == 128 + SIGTERM);
   }
@@ -269,9 +270,9 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   CHECK_FALSE(contains(ask("bob", {"ls"}).out, "train"));
   CHECK(ask("bob", {"status", "train"}).code != 0);
   CHECK(ask("bob", {"stop", "train"}).code != 0);
-  const SecretFile nobodys(secret_of("mallory"));
+  const SecretFile unknown(secret_of("mallory"));
   const auto unidentified =
-      run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, nobodys.options());
+      run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, unknown.options());
   CHECK(unidentified.code != 0);
   CHECK(contains(unidentified.err, "wrong secret: the server does not have \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
@@ -286,7 +287,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   CHECK(contains(ended.err, "with the secret \"alice\""));
   CHECK_MESSAGE(waits.wait().code == ended.code, waits.err());
 
-  // Without bob's file nobody has his secret any more, from the next SIGHUP on.
+  // Without bob's file his secret is invalid from the next SIGHUP on.
   REQUIRE(::unlink(path_of("bob").c_str()) == 0);
   daemon.signal(SIGHUP);
   daemon.expect_err("loaded the secrets of", 2);
@@ -297,7 +298,7 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   CHECK(daemon.wait().code == 0);
 }
 
-TEST_CASE("a token lets its bearer look until its time is over, and no other ask for anything") {
+TEST_CASE("a token grants read access until it expires, and no control access") {
   const SecretFile secret(blue);
   const auto options = secret.options();
   Command daemon({from_build("CPPRUND"), "--host=127.0.0.1", "--port=0", "--status-access=user",
@@ -323,7 +324,7 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   damaged.back() = damaged.back() == '0' ? '1' : '0';
   CHECK(contains(ask(damaged), "HTTP/1.1 401"));
   CHECK(contains(ask("nonsense"), "HTTP/1.1 401"));
-  // Nor is there a store for whoever cannot prove anything: that client is closed unanswered.
+  // A client without a proof has no store either: it is closed unanswered.
   const std::string hello("\0\316\367\205\074\015\007\000\000\000", 10);
   CHECK(heard_from(speak(std::stoi(port), hello)).empty());
   daemon.expect_err("this daemon requires a secret");
@@ -332,8 +333,8 @@ TEST_CASE("a token lets its bearer look until its time is over, and no other ask
   CHECK(daemon.wait().code == 0);
 }
 
-TEST_CASE("a daemon behind its sandbox finds a secret in a folder that was exchanged for another") {
-  // As Kubernetes mounts them: "..data" is a link that is made to lead elsewhere.
+TEST_CASE("a daemon in its sandbox finds a secret in a directory that was replaced by another") {
+  // As Kubernetes mounts them: "..data" is a link whose target is replaced.
   const Directory directory;
   const auto version = [&](const std::string& name, const std::string& owner) {
     REQUIRE(::mkdir((directory.path() + "/" + name).c_str(), 0700) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Secrets as people meet them, with the finished programs: made, added to, refused, and kept from
+// Secrets as people meet them, with the finished programs: made, rotated, rejected, and kept from
 // the workers; and tokens made with them.
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ namespace {
 
 const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-// A home of one's own, in which nothing is.
+// An empty home directory.
 struct Home {
   Directory directory;
 
@@ -75,7 +75,7 @@ std::string id_in(const std::string& line) {
   return line.substr(8, line.find(':', 8) - 8);
 }
 
-// A disk of one page, which the name of a file does not fill, and its text does.
+// A disk of one page: the name of a file fits, its content does not.
 class TinyDisk {
  public:
   TinyDisk() {
@@ -98,7 +98,7 @@ class TinyDisk {
 
 }  // namespace
 
-TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone") {
+TEST_CASE("keygen creates a secret at the default path, readable only by its owner") {
   const Home home;
   const auto made = home.ask({"keygen"});
   CHECK(made.err == "");
@@ -119,7 +119,7 @@ TEST_CASE("keygen makes a secret where it is looked for, and for its owner alone
   CHECK(id_in(lines_of(path).at(0)) == "tonight");
 }
 
-TEST_CASE("keygen writes over nothing, and two at once make one secret") {
+TEST_CASE("keygen overwrites nothing, and two at once make one secret") {
   const Home home;
   const std::string path = home.directory.path() + "/secret";
   Command first(home.control({"keygen", path, "--id", "first"}), home.options());
@@ -136,13 +136,13 @@ TEST_CASE("keygen writes over nothing, and two at once make one secret") {
 
   CHECK(home.ask({"keygen", path}).code == 1);
   CHECK(lines_of(path) == lines);
-  // Nor what a link leads to.
+  // Nor the target of a link.
   fs::create_symlink(home.directory.path() + "/elsewhere", home.directory.path() + "/link");
   CHECK(home.ask({"keygen", home.directory.path() + "/link"}).code == 1);
   CHECK_FALSE(fs::exists(home.directory.path() + "/elsewhere"));
 }
 
-TEST_CASE("a secret is exchanged: the new one comes first, the old one stays until it is removed") {
+TEST_CASE("a secret is rotated: the new one comes first, the old one stays until it is removed") {
   const Home home;
   const std::string path = home.directory.path() + "/secret";
   const auto missing = home.ask({"keygen", path, "--add"});
@@ -172,7 +172,7 @@ TEST_CASE("a secret is exchanged: the new one comes first, the old one stays unt
   CHECK(lines_of(path) == after);
 }
 
-TEST_CASE("keygen on standard output says nothing else there") {
+TEST_CASE("keygen on standard output prints nothing else there") {
   const Home home;
   const auto made = home.ask({"keygen", "-", "--id", "a"});
   CHECK(made.code == 0);
@@ -183,7 +183,7 @@ TEST_CASE("keygen on standard output says nothing else there") {
   CHECK(home.ask({"keygen", "-"}).out != home.ask({"keygen", "-"}).out);
 }
 
-TEST_CASE("what cannot be made leaves nothing behind") {
+TEST_CASE("a secret that cannot be created leaves nothing behind") {
   const Home home;
   const std::string place = home.directory.path() + "/open";
   fs::create_directory(place);
@@ -202,7 +202,7 @@ TEST_CASE("what cannot be made leaves nothing behind") {
   CHECK(home.directory.entries() == std::vector<std::string>{"file", "open"});
 }
 
-TEST_CASE("a full disk gets no half of a secret, and one that is there stays as it was") {
+TEST_CASE("a full disk gets no half-written secret, and an existing one stays as it was") {
   const TinyDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a disk");
   const Home home;
@@ -223,7 +223,7 @@ TEST_CASE("a full disk gets no half of a secret, and one that is there stays as 
   CHECK(directory.entries() == std::vector<std::string>{"secret"});
 }
 
-TEST_CASE("a disk that is read only is said, and no folder is left behind") {
+TEST_CASE("a read-only disk is reported, and no directory is left behind") {
   const TinyDisk disk;
   if (!disk.mounted()) return skip("no permission to mount a disk");
   REQUIRE(::mount("tiny", disk.directory().path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") ==
@@ -233,7 +233,7 @@ TEST_CASE("a disk that is read only is said, and no folder is left behind") {
   CHECK(contains(made.err, "Read-only file system"));
 }
 
-TEST_CASE("a token is made with the secret that is found, and says nothing else") {
+TEST_CASE("a token is made with the default secret, and nothing else is printed") {
   const Home home;
   const auto none = home.ask({"token", "--read"});
   CHECK(none.code == 1);
@@ -256,19 +256,19 @@ TEST_CASE("a token is made with the secret that is found, and says nothing else"
   CHECK(contains(open.err, "accessible to other users (mode 0644); chmod 600 " + path));
 }
 
-TEST_CASE("workers are not told where the secret lies") {
+TEST_CASE("workers do not get the path of the secret") {
   const Home home;
   const std::string path = home.directory.path() + "/secret";
   REQUIRE(home.ask({"keygen", path}).code == 0);
-  const auto told = home.launch({"--standalone", "--no-python", "env"},
-                                {{"CPPRUN_SECRET_FILE", path}, {"PASSED_ON", "yes"}});
-  CHECK(told.code == 0);
-  CHECK(contains(told.out, "PASSED_ON=yes"));
-  CHECK_FALSE(contains(told.out, "CPPRUN_SECRET_FILE"));
-  CHECK_FALSE(contains(told.out, path));
+  const auto launched = home.launch({"--standalone", "--no-python", "env"},
+                                    {{"CPPRUN_SECRET_FILE", path}, {"PASSED_ON", "yes"}});
+  CHECK(launched.code == 0);
+  CHECK(contains(launched.out, "PASSED_ON=yes"));
+  CHECK_FALSE(contains(launched.out, "CPPRUN_SECRET_FILE"));
+  CHECK_FALSE(contains(launched.out, path));
 }
 
-TEST_CASE("a job of several nodes without a secret is refused where one is asked for") {
+TEST_CASE("a job of several nodes without a secret is rejected if one is required") {
   const Home home;
   const Variables asked = {{"CPPRUN_REQUIRE_SECRET", "1"}};
   const auto refused = home.launch({"--nnodes=2", "--node-rank=0", "--no-python", "true"}, asked);
@@ -281,7 +281,7 @@ TEST_CASE("a job of several nodes without a secret is refused where one is asked
   CHECK(contains(both.err, "use only one of them"));
 }
 
-TEST_CASE("a secret that others could read starts no job that would use it, and every other") {
+TEST_CASE("a secret that other users can read is rejected, and jobs that do not use it start") {
   const Home home;
   const auto path = home.directory.write("secret", "cpprun1:a:" + digits + "\n");
   REQUIRE(::chmod(path.c_str(), 0644) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What people and scripts see of two cpprunds, of which one leads; and the lead handed over by
-// cpprunctl under workers that count.
+// What people and scripts see of a leader and a standby cpprund; and leadership transferred by
+// cpprunctl under counting workers.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-// A site whose daemons may be looked at, by their sockets in the directory of this scene.
+// A site whose daemons grant read access, by their sockets in the directory of this scene.
 struct SeenSite : Site {
   SeenSite() { status_access = "user"; }
 
@@ -25,7 +25,7 @@ struct SeenSite : Site {
     Command command(all, looking());
     return command.wait();
   }
-  // What it said where it has done that.
+  // The output once it has done that.
   std::string said(const Words& words) const {
     const Ended ended = ctl(words);
     CAPTURE(words.back());
@@ -33,7 +33,7 @@ struct SeenSite : Site {
     return ended.out;
   }
   json shown(const Words& words) const { return json::parse(said(words)); }
-  // Until two of them are there: a socket for tools comes a moment after the port.
+  // Until both are listed: a control socket is created a moment after the port.
   json both() const {
     Command waits({"/bin/sh", "-c",
                    "until [ $('" + from_build("CPPRUNCTL") +
@@ -58,26 +58,26 @@ json named(const json& daemons, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("both of a pair say who leads and who stands by, and the lead is handed over by hand") {
+TEST_CASE("both daemons of a pair report leader and standby, and cpprunctl transfers leadership") {
   SeenSite site;
   site.status_access = "network";
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
   site.begin_pair();
   const json daemons = site.both()["daemons"];
-  const json leads = named(daemons, "node0");
-  CHECK(leads["role"] == "leads");
-  CHECK(leads["judge"] == "etcd");
-  REQUIRE(leads["standbys"].size() == 1);
-  CHECK(leads["standbys"][0]["name"] == "node3");
-  CHECK(leads["standbys"][0]["place"] == Site::place(3));
-  CHECK(leads["standbys"][0]["in_sync"] == true);
-  CHECK(leads["warnings"].empty());
-  const json stands_by = named(daemons, "node3");
-  CHECK(stands_by["role"] == "stands_by");
-  CHECK(stands_by["leader_place"] == Site::place(0));
-  CHECK(stands_by["epoch"] == leads["epoch"]);
-  CHECK(stands_by["warnings"].empty());
+  const json leader = named(daemons, "node0");
+  CHECK(leader["role"] == "leads");
+  CHECK(leader["judge"] == "etcd");
+  REQUIRE(leader["standbys"].size() == 1);
+  CHECK(leader["standbys"][0]["name"] == "node3");
+  CHECK(leader["standbys"][0]["place"] == Site::place(3));
+  CHECK(leader["standbys"][0]["in_sync"] == true);
+  CHECK(leader["warnings"].empty());
+  const json standby = named(daemons, "node3");
+  CHECK(standby["role"] == "stands_by");
+  CHECK(standby["leader_place"] == Site::place(0));
+  CHECK(standby["epoch"] == leader["epoch"]);
+  CHECK(standby["warnings"].empty());
   const std::string text = site.said({"status"});
   CHECK(contains(text, "\"node3\" at " + Site::place(3)));
   CHECK(contains(text, ": in sync"));
@@ -87,7 +87,7 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   nodes.first->expect_out("sum is ");
   Command waits({from_build("CPPRUNCTL"), "wait", "cluster"}, site.looking());
   waits.expect_err("waiting for job \"cluster\" to end");
-  // Whoever stands by has no job, and says who has.
+  // A standby has no job, and names the leader.
   const Ended asked =
       Command(site.cluster.hosts.on(
                   1, {from_build("CPPRUNCTL"), "--address=" + Site::place(3), "status", "cluster"}),
@@ -101,8 +101,8 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
     const std::string name = Hosts::host_name(successor);
     CHECK(contains(site.said({"handover", "--reason=upgrade"}),
                    "\"" + name + "\" at " + Site::place(successor) + " is the leader (epoch "));
-    std::swap(site.leads, site.stands_by);
-    site.leads->expect_err("is in sync and can become the leader", successor == 3 ? 1 : 2);
+    std::swap(site.leader, site.standby);
+    site.leader->expect_err("is in sync and can become the leader", successor == 3 ? 1 : 2);
     const json job = site.shown({"status", "cluster", "--json"});
     CHECK(job["daemon"]["name"] == name);
     CHECK(job["daemon"]["last_change"]["to_name"] == name);
@@ -113,17 +113,17 @@ TEST_CASE("both of a pair say who leads and who stands by, and the lead is hande
   nodes.expect_all_added();
   CHECK(waits.wait().code == 0);
   CHECK(count(waits.err(), "waiting for job \"cluster\" to end") == 1);
-  // Once for each handover.
+  // Once for each transfer.
   CHECK(count(waits.err(), "contact with job \"cluster\" restored") == 2);
   CHECK(count(nodes.first->err(), "workers were not interrupted") == 2);
   site.end_all();
 }
 
-TEST_CASE("whoever cannot hand over says why, and what helps") {
+TEST_CASE("a daemon that cannot transfer leadership prints the reason and a hint") {
   SeenSite site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   CHECK(contains(site.ctl({"handover"}).err, "choose the leader with --address"));
-  site.leads = site.daemon(0, {});
+  site.leader = site.daemon(0, {});
   Command there({"/bin/sh", "-c",
                  "until '" + from_build("CPPRUNCTL") +
                      "' status 2>/dev/null | grep -A9 'without a standby'; do sleep 0.1; done"},
@@ -145,11 +145,11 @@ TEST_CASE("whoever cannot hand over says why, and what helps") {
   CHECK_MESSAGE(contains(first.err, "start another cpprund with the same --etcd and --cluster"),
                 first.err);
   site.stands_by = site.member(3);
-  site.leads->expect_err("is in sync and can become the leader");
+  site.leader->expect_err("is in sync and can become the leader");
   (void)site.both();
   CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " is the leader"));
-  std::swap(site.leads, site.stands_by);
+  std::swap(site.leader, site.standby);
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may join again"));
   site.leads->expect_err("is in sync and can become the leader");
   site.end_all();

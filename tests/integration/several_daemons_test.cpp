@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nodes that were told of several cpprunds look for the one that is there, and for the one that has
-// their job next, while their workers go on.
+// Nodes with several cpprund addresses find the running one, and later the next one with their
+// job, while their workers continue.
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,8 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Nodes on hosts 1 and 2; a daemon on host 0 or 3, with what it has to know of its jobs in a
-// directory that both of them reach.
+// Nodes on hosts 1 and 2; a daemon on host 0 or 3, with its state in a directory that both of them
+// reach.
 struct Site {
   Site() : cluster(4, "2") {
     cluster.workers = "2";
@@ -30,7 +30,7 @@ struct Site {
     begun->expect_out("\n");
     return begun;
   }
-  // In the order of `cluster`, or the other way round: that is each node's own affair.
+  // In the order of `cluster`, or reversed: each node chooses its own order.
   std::unique_ptr<Command> node(int host, const Words& does) const {
     Words program = {from_build("CPPRUN_STORE_WORKER")};
     program.insert(program.end(), does.begin(), does.end());
@@ -46,7 +46,7 @@ struct Site {
 
 }  // namespace
 
-TEST_CASE("no worker notices that its job goes on at another place, and no answer is lost") {
+TEST_CASE("no worker notices that its job continues at another daemon, and no answer is lost") {
   Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon(3);
@@ -64,8 +64,7 @@ TEST_CASE("no worker notices that its job goes on at another place, and no answe
   site.expect_nothing_left();
 }
 
-TEST_CASE(
-    "where none of them is there any more, the workers end with the lease, and all are named") {
+TEST_CASE("when no daemon is left, the workers end with the lease, and all daemons are named") {
   Site site;
   if (!site.cluster.hosts.why_not().empty()) return skip(site.cluster.hosts.why_not());
   auto daemon = site.daemon(0);

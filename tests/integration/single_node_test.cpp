@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One machine: how a job ends, what is said about it, and that nobody outlives it.
+// One machine: how a job ends, what is printed about it, and that no process outlives it.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ Words two_workers(const Words& options, const Words& actions) {
   return with_cpprun(words);
 }
 
-// Otherwise a line says that it was chosen for them.
+// Otherwise a note says that it was set for them.
 const Options quiet{.variables = {{"OMP_NUM_THREADS", "1"}}};
 
 std::string fifo(const Directory& directory, const std::string& name) {
@@ -38,7 +38,7 @@ std::string fifo(const Directory& directory, const std::string& name) {
   return path;
 }
 
-// Opening it waits for whoever waits behind it.
+// Opening it waits for the process that waits behind it.
 void ring(const std::string& bell) {
   std::ofstream(bell) << "\n";
 }
@@ -78,7 +78,7 @@ std::string host_name() {
 
 }  // namespace
 
-TEST_CASE("a job whose workers all end with 0 ends with 0 and says nothing into a pipe") {
+TEST_CASE("a job whose workers all exit with 0 exits with 0 and prints nothing into a pipe") {
   const auto ended = run(two_workers({}, {"say", "done"}), quiet);
   CHECK(ended.code == 0);
   CHECK(ended.out == "done\ndone\n");
@@ -90,7 +90,7 @@ TEST_CASE("the exit code is that of the worker that failed first") {
   CHECK(ended.code == 3);
 }
 
-TEST_CASE("the report names rank, host, pid and what happened in words") {
+TEST_CASE("the report names rank, host, pid and cause in plain text") {
   Command job(two_workers({}, {"only", "1", "say_err", "no such file: weights.bin", "exit", "3"}));
   const auto ended = job.wait();
   CHECK(contains(ended.err, "exited with code 3"));
@@ -101,7 +101,7 @@ TEST_CASE("the report names rank, host, pid and what happened in words") {
   CHECK(contains(ended.err, "no such file: weights.bin"));
 }
 
-TEST_CASE("a file sets the flags of a job, and the machine's name can stand before its lines") {
+TEST_CASE("a file sets the flags of a job, and its lines can be prefixed with the machine's name") {
   Directory directory;
   const auto file =
       directory.write("job.toml",
@@ -113,7 +113,7 @@ TEST_CASE("a file sets the flags of a job, and the machine's name can stand befo
   CHECK(ended.out == "[0@" + host_name() + "] x\n");
 }
 
-TEST_CASE("mistakes in a file, of the command line and of the script are told together") {
+TEST_CASE("errors in a file, of the command line and of the script are reported together") {
   Directory directory;
   const auto file = directory.write("job.toml", "nprok = 1\nmax-restarts = many\n");
   const auto ended = run(with_cpprun({"--config", file, "--nnodes=0", "--frobnicate", "./gone"}));
@@ -133,14 +133,15 @@ TEST_CASE("mistakes in a file, of the command line and of the script are told to
             "cpprun: nothing was started; cpprun --help all lists the flags\n");
 }
 
-TEST_CASE("a segmentation fault is told as one and ends the job with 139") {
+TEST_CASE("a segmentation fault is reported as one and ends the job with 139") {
   const auto ended = run(two_workers({}, {"only", "0", "crash"}));
   CHECK(ended.code == 139);
   CHECK(contains(ended.err, "SIGSEGV"));
   CHECK(contains(ended.err, "segmentation fault"));
 }
 
-TEST_CASE("a worker that ignores TERM is killed after the grace, and the job keeps its code") {
+TEST_CASE(
+    "a worker that ignores TERM is killed after the grace period, and the job keeps its code") {
   Directory directory;
   const auto bell = directory.path() + "/ignores";
   REQUIRE(::mkfifo(bell.c_str(), 0600) == 0);
@@ -155,19 +156,19 @@ TEST_CASE("a worker that ignores TERM is killed after the grace, and the job kee
   job.expect_no_worker_left();
 }
 
-TEST_CASE("the workers that are left are ended when one fails, and none stays") {
+TEST_CASE("when one worker fails the others are ended, and none is left") {
   Command job(two_workers({}, {"children", "hang_if_not", "1", "exit", "4"}));
   CHECK(job.wait_for_exit() == 4);
   job.expect_no_worker_left();
 }
 
-TEST_CASE("with --stragglers=kill what a worker left behind is gone when the job ends well") {
+TEST_CASE("with --stragglers=kill a worker's leftover processes are gone when the job succeeds") {
   Command job(two_workers({"--stragglers=kill"}, {"children", "exit", "0"}));
   CHECK(job.wait_for_exit() == 0);
   job.expect_no_worker_left();
 }
 
-TEST_CASE("a copy that outlives a good end is named and waited for") {
+TEST_CASE("a copy that outlives a success is named and waited for") {
   const Directory directory;
   const auto bell = fifo(directory, "bell");
   const auto script = directory.write("train", "setsid sh -c 'read x < " + bell + "; echo > " +
@@ -181,7 +182,8 @@ TEST_CASE("a copy that outlives a good end is named and waited for") {
 }
 
 TEST_CASE(
-    "a copy that outlives a good end by more than the grace is ended, and the job ended well") {
+    "a copy that outlives a success by more than the grace period is ended, and the job "
+    "succeeds") {
   Command job(two_workers({"--shutdown-timeout=1"}, {"ignore_term", "children", "exit", "0"}));
   const auto ended = job.wait();
   CHECK(ended.code == 0);
@@ -198,10 +200,10 @@ TEST_CASE("with --stragglers=leave a copy outlives the job") {
   const pid_t copy = std::stoi(job.out().substr(job.out().find("copy ") + 5));
   CHECK(::kill(copy, 0) == 0);
   ::kill(copy, SIGKILL);
-  job.expect_nobody_left();
+  job.expect_no_process_left();
 }
 
-TEST_CASE("a loader lives until the worker that reads from it has saved, whoever ends them") {
+TEST_CASE("a loader lives until its worker has saved, however the job is ended") {
   for (const int signal : {SIGTERM, SIGINT}) {
     const Directory directory;
     Command job(with_cpprun({"--standalone", "--nproc-per-node=2", "--shutdown-timeout=20",
@@ -229,7 +231,8 @@ TEST_CASE("a loader lives until its worker has saved when another worker fails")
   job.expect_no_worker_left();
 }
 
-TEST_CASE("a shell that ends of the signal passes it on to the trainer, which has the grace") {
+TEST_CASE(
+    "a shell that dies of the signal has it passed on to the trainer, with the grace period") {
   for (const std::string_view shell : {"cd /; bash \"$0\"; true", "bash \"$0\" | tee \"$0.log\""}) {
     const Directory directory;
     const auto trainer = directory.write("trainer", saves_slowly);
@@ -243,7 +246,7 @@ TEST_CASE("a shell that ends of the signal passes it on to the trainer, which ha
   }
 }
 
-TEST_CASE("a shell that outlives the signal and waits for the trainer passes it on") {
+TEST_CASE("a shell that survives the signal and waits for the trainer has it passed on") {
   struct Wrapper {
     int signal;
     std::string_view shell;
@@ -276,7 +279,7 @@ TEST_CASE("with --signal-scope=group all processes of a worker get the signal at
   job.expect_no_worker_left();
 }
 
-TEST_CASE("a worker that takes its time to end is told of once, and a second Ctrl-C kills it") {
+TEST_CASE("a worker that is slow to end is reported once, and a second Ctrl-C kills it") {
   Command job(
       two_workers({"--shutdown-timeout=3600"}, {"only", "1", "ignore_int", "say", "here", "hang"}));
   job.expect_out("here\n");
@@ -289,13 +292,13 @@ TEST_CASE("a worker that takes its time to end is told of once, and a second Ctr
   job.expect_no_worker_left();
 }
 
-TEST_CASE("kill -9 of cpprun leaves no worker, no grandchild and no session of their own") {
+TEST_CASE("kill -9 of cpprun leaves no worker, no grandchild and no process in another session") {
   Command job(two_workers({}, {"children", "say", "here", "hang"}));
   job.expect_out("here\nhere\n");
   REQUIRE(job.relatives().size() >= 6);
   job.signal(SIGKILL);
   CHECK(job.wait_for_exit() == 137);
-  job.expect_nobody_left();
+  job.expect_no_process_left();
 }
 
 TEST_CASE("kill -9 of cpprun ends workers that ignore TERM too") {
@@ -303,7 +306,7 @@ TEST_CASE("kill -9 of cpprun ends workers that ignore TERM too") {
   job.expect_out("here\nhere\n");
   job.signal(SIGKILL);
   job.wait_for_exit();
-  job.expect_nobody_left();
+  job.expect_no_process_left();
 }
 
 TEST_CASE("SIGTERM ends the workers and the job with 143") {
@@ -323,8 +326,8 @@ TEST_CASE("Ctrl-C on a terminal ends the workers and the job with 130") {
   job.expect_no_worker_left();
 }
 
-TEST_CASE("a second Ctrl-C does not wait for the grace to pass") {
-  // The grace is longer than this test's patience: only insisting can end it.
+TEST_CASE("a second Ctrl-C does not wait for the grace period") {
+  // The grace period is longer than this test's timeout: only the second Ctrl-C can end it.
   Command job(two_workers({"--shutdown-timeout=3600"}, {"ignore_term", "say", "here", "hang"}));
   job.expect_out("here\nhere\n");
   job.signal(SIGTERM);
@@ -334,21 +337,21 @@ TEST_CASE("a second Ctrl-C does not wait for the grace to pass") {
   job.expect_no_worker_left();
 }
 
-TEST_CASE("SIGHUP and SIGQUIT end a job like the others, unless the list leaves them out") {
+TEST_CASE("SIGHUP and SIGQUIT end a job like the others, unless the list omits them") {
   Command hung_up(two_workers({}, {"say", "here", "hang"}));
   hung_up.expect_out("here\nhere\n");
   hung_up.signal(SIGHUP);
   CHECK(hung_up.wait_for_exit() == 129);
   hung_up.expect_no_worker_left();
-  // Not handled: the signal does what it does to any process, and still nobody is left.
+  // Not handled: the signal has its default effect, and still no process is left.
   Command unhandled(two_workers({"--signals-to-handle=SIGTERM"}, {"say", "here", "hang"}));
   unhandled.expect_out("here\nhere\n");
   unhandled.signal(SIGHUP);
   CHECK(unhandled.wait_for_exit() == 129);
-  unhandled.expect_nobody_left();
+  unhandled.expect_no_process_left();
 }
 
-TEST_CASE("on a terminal a line says what starts, in a pipe none does") {
+TEST_CASE("the start is announced on a terminal, and not in a pipe") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   const auto on_terminal =
       run(two_workers({}, {"exit", "0"}), {.variables = {}, .on_terminal = true});
@@ -356,14 +359,14 @@ TEST_CASE("on a terminal a line says what starts, in a pipe none does") {
   CHECK(run(two_workers({}, {"exit", "0"}), quiet).err == "");
 }
 
-TEST_CASE("a program that cannot be executed is told before anything starts, with the cure") {
+TEST_CASE("a program that cannot be executed is reported before anything starts, with a hint") {
   const auto ended = run(with_cpprun({"--standalone", "--no-python", "/etc/passwd"}));
   CHECK(ended.code == 2);
   CHECK(contains(ended.err, "\"/etc/passwd\""));
   CHECK(contains(ended.err, "not executable"));
 }
 
-TEST_CASE("a program that the kernel refuses is told with its stage and reason") {
+TEST_CASE("a program that the kernel rejects is reported with its stage and reason") {
   Directory directory;
   const auto program = directory.write("train", "#!/no/such/interpreter\n");
   directory.make_executable("train");
@@ -374,7 +377,7 @@ TEST_CASE("a program that the kernel refuses is told with its stage and reason")
   CHECK(contains(ended.err, "No such file or directory"));
 }
 
-TEST_CASE("a worker that fails is started again within the budget, and the count says so") {
+TEST_CASE("a worker that fails is restarted within the budget, and the count says so") {
   // The first attempt fails on every rank, the second finds the count raised.
   const std::string script =
       "echo attempt $TORCHELASTIC_RESTART_COUNT; test $TORCHELASTIC_RESTART_COUNT = 1 || exit 5";

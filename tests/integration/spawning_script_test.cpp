@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Scripts that start a world of their own, as those that were written for python alone: under a
-// launcher they wait for ever. It takes a minute until cpprun says so, and so does this scene.
+// Scripts that start a world of their own, written for python alone: under a launcher they wait
+// forever. cpprun reports it after a minute, so this scene takes a minute.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -14,8 +14,8 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Its first process says when the first half of the minute is over, since nobody waits for a word
-// that long.
+// Its first process prints when the first half of the minute is over, since no test waits that long
+// for output.
 constexpr const char* spawns = R"(
 import os, time, torch.distributed as dist, torch.multiprocessing as mp
 
@@ -41,7 +41,7 @@ const std::string sentence = "no worker has contacted the store for ";
 
 }  // namespace
 
-TEST_CASE("a script that starts a world of its own is told what to leave to cpprun") {
+TEST_CASE("a script that starts a world of its own gets a hint about what to leave to cpprun") {
   if (from_build("CPPRUN_PYTHON").empty()) {
     return skip("no Python with torch was found when this was configured");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job whose master is lost, with or without its host: another node goes on with it. Nobody of
-// those that stay spends a restart, and the old master does no harm when it is back.
+// A job whose master is lost, with or without its host: another node takes over. The remaining
+// nodes spend no restart, and the old master does no harm when it is back.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-constexpr const char* leads = "lost the master; this node is the leader now";
+constexpr const char* became_leader = "lost the master; this node is the leader now";
 
 std::string status_of(pid_t pid) {
   std::ostringstream text;
@@ -27,7 +27,7 @@ std::string status_of(pid_t pid) {
   return text.str();
 }
 
-// It runs no more: it is a zombie, or about to be one as soon as it has a processor.
+// It does not run: it is a zombie, or about to be one as soon as it has a processor.
 bool is_killed(const std::string& status) {
   constexpr unsigned long kill_bit = 1UL << (SIGKILL - 1);
   std::istringstream lines(status);
@@ -39,7 +39,7 @@ bool is_killed(const std::string& status) {
   return false;
 }
 
-// Three nodes at work, or more, all of whom know who stands by.
+// Three or more nodes at work, all of which know the standby.
 struct Covered {
   explicit Covered(const Words& flags = {}, const Words& program = {"pid", "seat", "hang"},
                    const std::string& wanted = "2:3", int count = 3)
@@ -72,7 +72,7 @@ struct Covered {
   std::vector<std::unique_ptr<Command>> nodes;
 };
 
-// Somebody looks at the port at which it led once: it answers, whatever it knows.
+// A client polls the port at which it was the leader: it answers, whatever it knows.
 void look_at_events(const Cluster& cluster, int host) {
   const Ended looked =
       run(cluster.hosts.on(host, {"bash", "-c",
@@ -84,7 +84,7 @@ void look_at_events(const Cluster& cluster, int host) {
 
 }  // namespace
 
-TEST_CASE("a master whose host loses its power is gone, and the others go on as two") {
+TEST_CASE("a master whose host loses power is lost, and the other two nodes continue") {
   const Covered job;
   if (!job.is_there()) return;
   const Cluster& cluster = job.cluster;
@@ -94,7 +94,7 @@ TEST_CASE("a master whose host loses its power is gone, and the others go on as 
   cluster.hosts.pull_cable(0);
   first.signal(SIGKILL);
   first.wait_for_exit();
-  second.expect_err(leads);
+  second.expect_err(became_leader);
   expect_each({&second, &third}, " of 2, restart 0\n");
   second.expect_err("node 0 on node0 is lost: it hosted the job and does not respond");
   second.expect_out("rank 0 of 2");
@@ -102,7 +102,7 @@ TEST_CASE("a master whose host loses its power is gone, and the others go on as 
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master whose cable is pulled ends its workers, and comes back to whoever leads") {
+TEST_CASE("a master whose cable is pulled ends its workers, and rejoins the new leader") {
   const Covered job;
   if (!job.is_there()) return;
   const Cluster& cluster = job.cluster;
@@ -112,7 +112,7 @@ TEST_CASE("a master whose cable is pulled ends its workers, and comes back to wh
   cluster.hosts.pull_cable(0);
   first.expect_err("too few");
   first.expect_err("rejoining (timeout");
-  second.expect_err(leads);
+  second.expect_err(became_leader);
   expect_each({&second, &third}, " of 2, restart 0\n");
   cluster.hosts.plug_in(0);
   expect_each({&first, &second, &third}, " of 3, restart 0\n", 2);
@@ -120,7 +120,7 @@ TEST_CASE("a master whose cable is pulled ends its workers, and comes back to wh
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is stopped, and wakes when another leads, does no harm") {
+TEST_CASE("a master that is stopped, and resumes after another became the leader, does no harm") {
   const Covered job;
   if (!job.is_there()) return;
   const Cluster& cluster = job.cluster;
@@ -130,7 +130,7 @@ TEST_CASE("a master that is stopped, and wakes when another leads, does no harm"
   const pid_t worker = pid_of(first, "0");
   first.signal(SIGSTOP);
   expect_each({&second, &third}, " of 2, restart 0\n");
-  // Its watchdog has ended it before the others began again; nobody has reaped it.
+  // Its watchdog has ended it before the others restarted; it is not reaped yet.
   const std::string status = status_of(worker);
   CHECK_MESSAGE(is_killed(status), status);
   first.signal(SIGCONT);
@@ -140,7 +140,7 @@ TEST_CASE("a master that is stopped, and wakes when another leads, does no harm"
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is started anew is found by whoever leads, and is a node as any other") {
+TEST_CASE("a master that restarts finds the new leader, and is a node like any other") {
   const Covered job;
   if (!job.is_there()) return;
   const Cluster& cluster = job.cluster;
@@ -150,16 +150,16 @@ TEST_CASE("a master that is started anew is found by whoever leads, and is a nod
   first.signal(SIGKILL);
   first.wait_for_exit();
   expect_each({&second, &third}, " of 2, restart 0\n");
-  Command anew(job.node(0), cluster.options());
-  anew.expect_err("has another leader, node1; this node joins it");
-  expect_each({&anew, &second, &third}, " of 3, restart 0\n", 1);
+  Command restarted(job.node(0), cluster.options());
+  restarted.expect_err("has another leader, node1; this node joins it");
+  expect_each({&restarted, &second, &third}, " of 3, restart 0\n", 1);
   look_at_events(cluster, 0);
-  end_all(second, {&anew, &third});
+  end_all(second, {&restarted, &third});
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is cut off while its round drains leads again when it is back") {
-  // The drain takes as long as the grace, and the others know of it.
+TEST_CASE("a master that is cut off while its round drains is the leader again when it is back") {
+  // The drain takes as long as the grace period, and the others know of it.
   const Covered job({"--max-restarts=1", "--shutdown-timeout=5"},
                     {"ignore_term", "pid", "seat", "hang"});
   if (!job.is_there()) return;
@@ -177,7 +177,7 @@ TEST_CASE("a master that is cut off while its round drains leads again when it i
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is stopped while its round drains leads again when it wakes") {
+TEST_CASE("a master that is stopped while its round drains is the leader again when it resumes") {
   const Covered job({"--max-restarts=1", "--shutdown-timeout=5"},
                     {"ignore_term", "pid", "seat", "hang"});
   if (!job.is_there()) return;
@@ -196,7 +196,7 @@ TEST_CASE("a master that is stopped while its round drains leads again when it w
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is lost while its round drains is followed, and a restart counts") {
+TEST_CASE("a master that is lost while its round drains has a successor, and a restart counts") {
   for (const bool has_failed : {true, false}) {
     CAPTURE(has_failed);
     const Covered job({"--max-restarts=1", "--shutdown-timeout=20"},
@@ -212,7 +212,7 @@ TEST_CASE("a master that is lost while its round drains is followed, and a resta
     }
     job.first().signal(SIGKILL);
     job.first().wait_for_exit();
-    job.second().expect_err(leads);
+    job.second().expect_err(became_leader);
     expect_each({&job.second(), &job.third()},
                 has_failed ? " of 2, restart 1\n" : " of 2, restart 0\n");
     for (Command* const each : {&job.second(), &job.third()}) each->signal(SIGKILL);
@@ -221,7 +221,7 @@ TEST_CASE("a master that is lost while its round drains is followed, and a resta
   }
 }
 
-TEST_CASE("a master that is lost after its standby is followed by another node") {
+TEST_CASE("a master that is lost after its standby is succeeded by another node") {
   for (const bool is_preempted : {true, false}) {
     CAPTURE(is_preempted);
     const Covered job({"--shutdown-timeout=20"}, {"ignore_term", "pid", "seat", "hang"}, "2:4", 4);
@@ -230,12 +230,12 @@ TEST_CASE("a master that is lost after its standby is followed by another node")
     job.second().signal(is_preempted ? SIGTERM : SIGKILL);
     for (Command* const each : {&job.first(), &job.third(), &fourth}) {
       each->expect_err("stopping the workers");
-      // Of the same round, but at another place.
+      // Of the same round, but at another address.
       each->expect_err("is the standby of the master", 2);
     }
     job.first().signal(SIGKILL);
     job.first().wait_for_exit();
-    job.third().expect_err(leads);
+    job.third().expect_err(became_leader);
     expect_each({&job.third(), &fourth}, " of 2, restart 0\n");
     for (const auto& each : job.nodes) each->signal(SIGKILL);
     for (const auto& each : job.nodes) each->wait_for_exit();
@@ -243,7 +243,7 @@ TEST_CASE("a master that is lost after its standby is followed by another node")
   }
 }
 
-TEST_CASE("a master that is preempted while its round drains transfers what has failed, too") {
+TEST_CASE("a master that is preempted while its round drains also transfers the failures") {
   const Covered job({"--max-restarts=1", "--shutdown-timeout=2"},
                     {"ignore_term", "pid", "seat", "hang"});
   if (!job.is_there()) return;
@@ -275,7 +275,7 @@ TEST_CASE("a master that is preempted while its standby is lost transfers leader
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("a master that is preempted transfers leadership, and the job goes on without it") {
+TEST_CASE("a master that is preempted transfers leadership, and the job continues without it") {
   const Covered job;
   if (!job.is_there()) return;
   job.first().signal(SIGTERM);
@@ -288,7 +288,7 @@ TEST_CASE("a master that is preempted transfers leadership, and the job goes on 
   job.cluster.expect_nothing_left();
 }
 
-TEST_CASE("what was used of the restarts is used, whoever counts") {
+TEST_CASE("used restarts stay used under a new leader") {
   const Covered job({"--max-restarts=1"});
   if (!job.is_there()) return;
   const Cluster& cluster = job.cluster;
@@ -310,7 +310,7 @@ TEST_CASE("what was used of the restarts is used, whoever counts") {
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("without a standby the others wait for their master, as they always have") {
+TEST_CASE("without a standby the others wait for their master") {
   const Cluster cluster(3, "2:3");
   if (const auto& why = cluster.hosts.why_not(); !why.empty()) return skip(why);
   const Words flags = {"--standby=none"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is seen of a job from outside while it runs: every address, a worker that dies, requests of
-// unidentified connections, and who may look. With the finished programs.
+// A running job as seen from outside: every address, a worker that dies, requests of unidentified
+// connections, and read access. With the finished programs.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -24,9 +24,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int nobody = 65534;
+constexpr int other_uid = 65534;
 
-// Everything that comes until the other side closes.
+// Everything that arrives until the other side closes.
 std::string read_all(const cpprun::FileDescriptor& socket) {
   std::string text;
   char chunk[4096];
@@ -57,7 +57,7 @@ json look(int port, const std::string& target) {
   return json::parse(body_of(get(port, target)));
 }
 
-// Two workers that hang, each of which says its rank and its pid.
+// Two workers that hang, each of which prints its rank and its pid.
 Words job(int port, const Words& options = {}) {
   Words words = {"--nnodes=1", "--nproc-per-node=2", "--rdzv-id=seen", "--master-addr=127.0.0.1",
                  "--master-port=" + std::to_string(port)};
@@ -66,7 +66,7 @@ Words job(int port, const Words& options = {}) {
   return with_cpprun(words);
 }
 
-// The pid that the worker of that rank has said.
+// The pid that the worker of that rank has printed.
 pid_t pid_of(const Command& command, int rank) {
   const std::string begin = "pid of rank " + std::to_string(rank) + ": ";
   const auto at = command.out().rfind(begin);
@@ -74,7 +74,8 @@ pid_t pid_of(const Command& command, int rank) {
   return static_cast<pid_t>(std::stol(command.out().substr(at + begin.size())));
 }
 
-// Until a look at the job shows that, or the bound passes; the last look.
+// Polls the job until its status satisfies the condition or the timeout passes; returns the last
+// status.
 template <class Shows>
 json look_until(int port, Shows&& shows) {
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -91,7 +92,7 @@ bool runs_in_round(const json& seen, int round) {
 
 }  // namespace
 
-TEST_CASE("a job is seen while it runs, and a worker that is killed is seen with its cause") {
+TEST_CASE("a job is visible while it runs, and a killed worker is shown with its cause") {
   const int port = free_port();
   Command command(job(port, {"--max-restarts=3"}));
   command.expect_out("\n", 2);
@@ -156,7 +157,7 @@ TEST_CASE("a daemon shows the jobs that meet at it") {
   CHECK(daemon.wait().code == 0);
 }
 
-TEST_CASE("an id of an event of an earlier cpprund brings all events, with a remark") {
+TEST_CASE("an event id of an earlier cpprund brings all events, with a remark") {
   const int port = free_port();
   const auto place = "127.0.0.1:" + std::to_string(port);
   const auto with_job = [&](const Words& headers) {
@@ -186,7 +187,7 @@ TEST_CASE("an id of an event of an earlier cpprund brings all events, with a rem
   CHECK_MESSAGE(contains(second, "node_joined"), second);  // the first event of this run
 }
 
-TEST_CASE("hostile requests get a status and an end, and the job goes on") {
+TEST_CASE("hostile requests get a status and a closed connection, and the job is not affected") {
   const int port = free_port();
   Command command(job(port));
   command.expect_out("\n", 2);
@@ -203,7 +204,7 @@ TEST_CASE("hostile requests get a status and an end, and the job goes on") {
         "400");
   CHECK(status("GET /etc/passwd HTTP/1.1\r\n" + own + "Connection: close\r\n\r\n") == "404");
   CHECK(status("GET /api/v1/jobs/%ff HTTP/1.0\r\n\r\n") == "404");
-  // Many who say half a request and stay: there is room for whoever comes after them.
+  // Many clients send half a request and stay: later clients still get a place.
   std::vector<cpprun::FileDescriptor> crowd;
   for (int at = 0; at < 100; ++at) crowd.push_back(speak(port, "GET / HTT"));
   CHECK(runs_in_round(look(port, "/api/v1/jobs/seen"), 1));
@@ -212,8 +213,8 @@ TEST_CASE("hostile requests get a status and an end, and the job goes on") {
   CHECK(command.wait().code == 128 + SIGTERM);
 }
 
-TEST_CASE("another user of the machine sees nothing, unless it was opened to them") {
-  if (::geteuid() != 0) return skip("only root can be somebody else");
+TEST_CASE("another user of the machine has no access unless it is granted") {
+  if (::geteuid() != 0) return skip("only root can act as another user");
   for (const auto* access : {"user", "host"}) {
     const int port = free_port();
     Command command(job(port, {std::string("--status-access=") + access}));
@@ -225,7 +226,7 @@ TEST_CASE("another user of the machine sees nothing, unless it was opened to the
     cpprun::FileDescriptor writer(pipe[1]);
     const pid_t other = ::fork();
     if (other == 0) {
-      if (::setresuid(nobody, nobody, nobody) != 0) ::_exit(1);
+      if (::setresuid(other_uid, other_uid, other_uid) != 0) ::_exit(1);
       const std::string answer = get(port, "/api/v1/jobs/seen");
       ::_exit(::write(writer.get(), answer.data(), answer.size()) > 0 ? 0 : 1);
     }
@@ -235,7 +236,7 @@ TEST_CASE("another user of the machine sees nothing, unless it was opened to the
     REQUIRE(::waitpid(other, &ended, 0) == other);
     CHECK(ended == 0);
     if (std::string_view(access) == "user") {
-      // Behind a secret a token would help.
+      // With a secret a token would help.
       CHECK(answer.starts_with(has_secret() ? "HTTP/1.1 401 Unauthorized\r\n"
                                             : "HTTP/1.1 403 Forbidden\r\n"));
       CHECK(contains(answer, "only the user that runs this program (uid 0) has read access"));
@@ -250,7 +251,7 @@ TEST_CASE("another user of the machine sees nothing, unless it was opened to the
   }
 }
 
-TEST_CASE("where nobody may look an HTTP request is a stranger's, as before") {
+TEST_CASE("with --status-access=none an HTTP request is treated as an unidentified connection") {
   const int port = free_port();
   Command command(job(port, {"--status-access=none"}));
   command.expect_out("\n", 2);

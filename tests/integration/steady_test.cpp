@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whoever keeps leases has its pages in memory and its turn early, and the workers have neither:
+// Programs that keep leases have locked memory and a raised priority, and the workers have neither:
 // cpprun, its watchdog and cpprund, as the kernel shows them.
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int nice_expected = -10;
 
-// Tried by a child, which is no steadier for long.
+// Tried by a child, which loses it when it exits.
 bool is_permitted() {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -77,7 +77,8 @@ pid_t watchdog_of(const Command& agent) {
 
 }  // namespace
 
-TEST_CASE("who keeps leases is locked in memory and has its turn early, and the workers are not") {
+TEST_CASE(
+    "programs that keep leases have locked memory and a raised priority, and workers do not") {
 #ifdef __SANITIZE_ADDRESS__
   return skip("a sanitizer takes away mlockall()");
 #endif
@@ -112,7 +113,7 @@ TEST_CASE("who keeps leases is locked in memory and has its turn early, and the 
   CHECK(daemon.wait().code == 0);
 }
 
-TEST_CASE("a node alone has no lease to keep, and takes nothing of the machine") {
+TEST_CASE("a single node has no lease to keep, and neither locks memory nor raises its priority") {
   Command job(with_cpprun({"--standalone", worker(), "pid", "hang"}));
   job.expect_out("pid of rank ");
   CHECK(locked_kib(job.pid()) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job on several hosts that an operator steers with cpprunctl from one of them: what the workers
-// see of it, and what every node says. With the finished programs.
+// A job on several hosts that an operator controls with cpprunctl from one of them: what the
+// workers see of it, and what every node prints. With the finished programs.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* by_root = "uid 0 (root)";
 
-// A cluster with a report for each host, steered from host 0.
+// A cluster with a report for each host, controlled from host 0.
 struct Steered {
   Steered(int count, const std::string& nodes_wanted) : cluster(count, nodes_wanted) {
     cluster.job = "steered";
@@ -36,7 +36,7 @@ struct Steered {
   std::string report_of(int host) const {
     return reports.path() + "/" + Hosts::host_name(host) + ".json";
   }
-  // Its worker says where it sits, and whenever it is asked to save.
+  // Its worker prints its seat, and whenever it is asked to save.
   std::unique_ptr<Command> node(int host) const {
     const Words words = cluster.node(host, {"--report=" + report_of(host)},
                                      {worker(), "say_on_usr1", "none", "seat", "hang"});
@@ -47,7 +47,7 @@ struct Steered {
     all.insert(all.end(), words.begin(), words.end());
     return run(cluster.hosts.on(0, all), options());
   }
-  // Until cpprunctl sees the job: its socket is made a while after the start.
+  // Until cpprunctl sees the job: its socket is created a while after the start.
   void await_door() const {
     const auto end = std::chrono::steady_clock::now() + timeout;
     Ended seen = order({"status", "steered"});
@@ -59,11 +59,11 @@ struct Steered {
   std::string reported_by(int host) const {
     return json::parse(std::ifstream(report_of(host)))["reason"];
   }
-  // Done by cpprunctl, for a reason that everybody tells.
+  // Done by cpprunctl, for a reason that all nodes print.
   void stop(const std::string& reason,
             std::initializer_list<std::pair<int, Command*>> nodes) const {
-    const auto told = order({"stop", "steered", "--reason", reason});
-    CHECK_MESSAGE(told.code == 0, told.err);
+    const auto stopped = order({"stop", "steered", "--reason", reason});
+    CHECK_MESSAGE(stopped.code == 0, stopped.err);
     const std::string said = std::string(by_root) + " stopped the job: " + reason;
     for (const auto& [host, node] : nodes) {
       const auto ended = node->wait();
@@ -80,7 +80,8 @@ struct Steered {
 
 }  // namespace
 
-TEST_CASE("three hosts save, one is drained for a spare, is kept out, let in again, and all stop") {
+TEST_CASE(
+    "three hosts save, one is drained for a spare, excluded and included again, and all stop") {
   const Steered scene(4, "3");
   if (const auto& why = scene.cluster.hosts.why_not(); !why.empty()) return skip(why);
   const auto first = scene.node(0);
@@ -128,7 +129,9 @@ TEST_CASE("three hosts save, one is drained for a spare, is kept out, let in aga
   scene.cluster.expect_nothing_left();
 }
 
-TEST_CASE("an elastic job goes on as two when a host is excluded, and as three when it may come") {
+TEST_CASE(
+    "an elastic job continues as two when a host is excluded, and as three when it is "
+    "included") {
   const Steered scene(3, "2:3");
   if (const auto& why = scene.cluster.hosts.why_not(); !why.empty()) return skip(why);
   const auto first = scene.node(0);
@@ -148,7 +151,7 @@ TEST_CASE("an elastic job goes on as two when a host is excluded, and as three w
   CHECK(kept_out.code == 1);
   CHECK_MESSAGE(contains(kept_out.err, Hosts::address(1) + " is excluded"), kept_out.err);
 
-  // With two of at least two nodes left nobody can be done without.
+  // With two of at least two nodes left no node can be drained.
   const auto needed = scene.order({"drain", "node2", "--job=steered"});
   CHECK(needed.code == 1);
   CHECK(contains(needed.err, "cpprunctl: error: "));

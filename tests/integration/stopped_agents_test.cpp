@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Agents that are killed, stopped, continued or asked to leave, and workers that are killed: what
-// the other nodes make of it.
+// Agents that are killed, stopped, continued or asked to leave, and workers that are killed: how
+// the other nodes react.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -38,7 +38,9 @@ std::vector<pid_t> family_of(pid_t root) {
 
 }  // namespace
 
-TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 1 everywhere") {
+TEST_CASE(
+    "kill -9 of a worker on node 1 of two by two: four new workers, restart count 1 on all "
+    "nodes") {
   Cluster cluster(2, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   cluster.workers = "2";
@@ -54,25 +56,25 @@ TEST_CASE("kill -9 of a worker on node 1 of two by two: four new workers, count 
   CHECK(std::to_string(pid_of(second, "3")) != before);
   second.expect_err("rank 3");
   second.expect_err("SIGKILL");
-  // The other node is told whose end it was.
+  // The other node receives the rank that failed.
   first.expect_err("rank 3 on node1 failed");
   end_all(first, {&second});
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("kill -9 of an agent ends its workers at once, and the others go on without it") {
+TEST_CASE("kill -9 of an agent ends its workers at once, and the others continue without it") {
   const auto nodes = three_at_work("2:3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
   second.signal(SIGKILL);
-  second.expect_nobody_left();
+  second.expect_no_process_left();
   expect_each({&first, &third}, " of 2, restart 0\n");
   first.expect_err("node1 is lost");
   end_all(first, {&third});
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("an agent that is stopped for longer than the lease is lost; continued, it comes back") {
+TEST_CASE("an agent that is stopped for longer than the lease is lost; continued, it rejoins") {
   const auto nodes = three_at_work("2:3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
@@ -88,7 +90,7 @@ TEST_CASE("an agent that is stopped for longer than the lease is lost; continued
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("a job that is suspended as a whole, for longer than the lease, keeps its workers") {
+TEST_CASE("a job that is suspended as a whole for longer than the lease keeps its workers") {
   const Cluster cluster(2, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   Command first(cluster.node(0), cluster.options());
@@ -126,7 +128,7 @@ TEST_CASE("while the master is stopped for longer than the lease, the others end
   cluster->expect_nothing_left();
 }
 
-TEST_CASE("a node that is preempted leaves an elastic job, which goes on at once") {
+TEST_CASE("a node that is preempted leaves an elastic job, which continues at once") {
   const auto nodes = three_at_work("2:3");
   if (!nodes) return;
   auto& [cluster, first, second, third] = *nodes;
@@ -135,7 +137,7 @@ TEST_CASE("a node that is preempted leaves an elastic job, which goes on at once
   expect_each({&first, &second}, " of 2, restart 0\n");
   first.expect_err("node 2 on node2 leaves: asked to stop by SIGTERM");
   CHECK_FALSE(contains(first.err(), "is lost"));
-  // Now it would be one, and the job is for at least two: it ends.
+  // One node would be left, and the job needs at least two: it ends.
   second.signal(SIGTERM);
   CHECK(second.wait().code == 143);
   CHECK(first.wait().code == 143);

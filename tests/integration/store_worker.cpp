@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker that speaks to its job's store, as PyTorch's process group would: each word is something
-// it does, in order. It ends with 1, and says why, where the store does not do it.
+// A worker that uses its job's store, as PyTorch's process group would: each argument is an action,
+// in order. It ends with 1, and prints why, if the store fails.
 //
 //   set KEY VALUE    get KEY         says the value, as soon as there is one
 //   find KEY         says the value, or "nothing"
@@ -10,7 +10,7 @@
 //   fail_first CODE  ends with CODE unless the job was restarted
 //   say_place        says MASTER_ADDR, and where the master is
 //   only R           the rest is for rank R alone
-//   await FIFO       waits until somebody writes there
+//   await FIFO       waits until a process writes there
 //   forget           closes its connection, and makes another for what follows
 
 #include <chrono>
@@ -28,8 +28,8 @@ namespace {
 using namespace cpprun;
 using namespace cpprun::integration;
 
-// The store is there before its workers are, but a cpprund may be lost just then: longer than
-// another takes to lead. Whoever is not let in need not try for longer.
+// The store exists before its workers do, but a cpprund may be lost just then: longer than another
+// takes to become the leader. A rejected client need not try for longer.
 constexpr std::chrono::seconds connect_timeout{5};
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 

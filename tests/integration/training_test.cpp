@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A real training, DistributedDataParallel over gloo, on hosts that fail under it: what was learned
-// is not lost, and the model is as good at the end.
+// A real training, DistributedDataParallel over gloo, on hosts that fail under it: no progress is
+// lost, and the model is as good at the end.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -29,11 +29,11 @@ Options one_thread(const Cluster& cluster) {
   return options;
 }
 
-// What is said at the end of a training: "digits: 98.61 % of …".
+// The output at the end of a training: "digits: 98.61 % of …".
 double accuracy_in(const std::string& said) {
   const auto end = said.rfind(" % of ");
   const auto begin = end == std::string::npos ? end : said.rfind("digits: ", end);
-  REQUIRE_MESSAGE(begin != std::string::npos, "no accuracy was told: ", said);
+  REQUIRE_MESSAGE(begin != std::string::npos, "no accuracy was printed: ", said);
   return std::atof(said.c_str() + begin + std::string_view("digits: ").size());
 }
 
@@ -42,7 +42,7 @@ constexpr double as_good = 97.5;
 
 }  // namespace
 
-TEST_CASE("training whose worker is killed resumes on both nodes and is as good at its end") {
+TEST_CASE("training whose worker is killed resumes on both nodes and reaches the same accuracy") {
   if (from_build("CPPRUN_DIGITS").empty()) return skip(no_digits);
   Cluster cluster(2, "2");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
@@ -65,12 +65,14 @@ TEST_CASE("training whose worker is killed resumes on both nodes and is as good 
   cluster.expect_nothing_left();
 }
 
-TEST_CASE("training loses a node in mid-epoch, goes on with two, then three, and is as good") {
+TEST_CASE(
+    "training that loses a node in mid-epoch continues with two, then three, to the same "
+    "accuracy") {
   if (from_build("CPPRUN_DIGITS").empty()) return skip(no_digits);
   const Cluster cluster(3, "2:3");
   if (!cluster.hosts.why_not().empty()) return skip(cluster.hosts.why_not());
   const Directory shared;
-  // Whoever waits in a collective for the node that is gone hears no TERM.
+  // A worker in a collective that waits for the lost node does not handle SIGTERM.
   const Words flags = {"--shutdown-timeout=1"};
   Command first(cluster.node(0, flags, training(shared)), one_thread(cluster));
   Command second(cluster.node(1, flags, training(shared)), one_thread(cluster));

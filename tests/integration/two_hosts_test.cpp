@@ -20,7 +20,7 @@ Words node(int rank, const std::string& master, const Words& actions) {
   return with_cpprun(words);
 }
 
-// Runs both nodes, the second first, and expects both to end well.
+// Runs both nodes, the second first, and expects both to succeed.
 std::pair<Ended, Ended> run_both(const Hosts& hosts, const std::string& master,
                                  const Words& actions, const Options& options = {}) {
   Command second(hosts.on(1, node(1, master, actions)), options);
@@ -66,7 +66,7 @@ TEST_CASE("two hosts meet over IPv6, with and without brackets") {
   }
 }
 
-TEST_CASE("workers reach the store at every address that the master's name stands for") {
+TEST_CASE("workers reach the store at every address of the master's name") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const auto words = [](int rank) {
@@ -87,7 +87,7 @@ TEST_CASE("workers reach the store at every address that the master's name stand
   }
 }
 
-TEST_CASE("a card the user chose is kept, and one that does not exist is refused with a list") {
+TEST_CASE("a card that the user chose is kept, and a missing one is rejected with a list") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const Options chosen{.variables = {{"GLOO_SOCKET_IFNAME", Hosts::blind}}};
@@ -100,14 +100,14 @@ TEST_CASE("a card the user chose is kept, and one that does not exist is refused
   CHECK(refused.out == "");
   CHECK(contains(refused.err, "nope0"));
   CHECK(contains(refused.err, "fabric0"));
-  // A card that reaches nobody would not do.
+  // A card without a connection would not do.
   CHECK_FALSE(contains(refused.err, "blind0"));
 }
 
-TEST_CASE("a master address that leads nowhere is named while the node waits, and at its end") {
+TEST_CASE("an unreachable master address is named while the node waits, and at its end") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  // Nobody has this address: the packets are never answered.
+  // No host has this address: the packets are never answered.
   const auto ended =
       run(hosts.on(1, with_cpprun({"--nnodes=2", "--node_rank=1", "--master_addr=10.77.0.9",
                                    "--master_port=29500", "--rdzv-conf=join_timeout=4", worker(),

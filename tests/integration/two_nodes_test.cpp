@@ -16,7 +16,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// Both sides of a job have to be told the port, so it cannot be left to the kernel.
+// Both sides of a job need to know the port, so the kernel cannot choose it.
 struct Job {
   int port = free_port();
   std::string nodes = "2";
@@ -34,11 +34,13 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("two nodes with different numbers of workers count one row of ranks, whoever is first") {
+TEST_CASE(
+    "two nodes with different numbers of workers share one sequence of ranks in either start "
+    "order") {
   const Job job;
   const Words show = {"environment"};
   Command second(job.node(1, 3, {}, show));
-  second.expect_err("no response from the master");  // it says what it waits for
+  second.expect_err("no response from the master");  // it reports what it waits for
   Command first(job.node(0, 2, {}, show));
   const auto of_first = first.wait();
   const auto of_second = second.wait();
@@ -55,7 +57,7 @@ TEST_CASE("two nodes with different numbers of workers count one row of ranks, w
   CHECK(count(of_second.out, "\nMASTER_PORT=" + std::to_string(job.port) + "\n") == 3);
 }
 
-TEST_CASE("a failure on node 1 ends node 0 with the same code, and both say where it was") {
+TEST_CASE("a failure on node 1 ends node 0 with the same code, and both name the node") {
   const Job job;
   Command first(job.node(0, 2, {}, {"hang"}));
   Command second(job.node(1, 2, {}, {"hang_if_not", "3", "exit", "13"}));
@@ -99,7 +101,7 @@ TEST_CASE("kill -9 of the master ends the other node's workers within its lease"
   second.expect_out("here\n");
   first.signal(SIGKILL);
   CHECK(second.wait().code != 0);
-  first.expect_nobody_left();
+  first.expect_no_process_left();
   second.expect_no_worker_left();
 }
 
@@ -120,11 +122,11 @@ TEST_CASE("kill -9 of the master leaves the other node's workers time to save") 
   const auto ended = second.wait();
   CHECK(ended.code == 1);
   CHECK_MESSAGE(contains(ended.out, "saved\n"), ended.err);
-  first.expect_nobody_left();
+  first.expect_no_process_left();
   second.expect_no_worker_left();
 }
 
-TEST_CASE("a failure anywhere starts both nodes again, and the count is the same on both") {
+TEST_CASE("a failure on any node restarts both, and the count is the same on both") {
   const Job job;
   const std::string fail_once =
       "echo attempt $TORCHELASTIC_RESTART_COUNT; "
@@ -145,11 +147,11 @@ TEST_CASE("a failure anywhere starts both nodes again, and the count is the same
   CHECK(contains(of_second.out, "attempt 1\n"));
 }
 
-TEST_CASE("who is killed is the cause, though its peer on another node was quicker to end") {
+TEST_CASE("a killed worker is the cause, though its peer on another node exited sooner") {
   const Job job;
   const Directory shared;
-  // Rank 0 notices what rank 1 dies of, before its node does: its death is held back until the
-  // round is broken.
+  // Rank 0 notices the death of rank 1 before its node does: the death is held back until the round
+  // is broken.
   const std::string ready = shared.path() + "/ready";
   REQUIRE(::mkfifo(ready.c_str(), 0600) == 0);
   // In arguments $$ stands for one $, as torchrun has it.
@@ -170,16 +172,16 @@ TEST_CASE("who is killed is the cause, though its peer on another node was quick
   CHECK_MESSAGE(of_first.code == 128 + SIGKILL, of_first.err);
   CHECK(of_second.code == 128 + SIGKILL);
   CHECK_MESSAGE(contains(of_first.err, "was killed by SIGKILL"), of_first.err);
-  CHECK(contains(of_first.err, "rank 0"));  // as what followed
+  CHECK(contains(of_first.err, "rank 0"));  // as a consequence
   second.expect_no_worker_left();
 }
 
-TEST_CASE("a node rank that is taken is refused with a sentence that names both") {
+TEST_CASE("a node rank that is in use is rejected with a sentence that names both nodes") {
   Job job;
   job.nodes = "3";
   Command master(job.node(0, 1, {}, {"hang"}));
   Command second(job.node(1, 1, {}, {"hang"}));
-  // Seated when the master says who is still missing.
+  // It has a seat when the master lists the missing nodes.
   master.expect_err("node rank 2");
   const auto third = run(job.node(1, 1, {}, {"hang"}));
   CHECK(third.code != 0);
@@ -187,7 +189,7 @@ TEST_CASE("a node rank that is taken is refused with a sentence that names both"
   CHECK(contains(third.err, "taken"));
 }
 
-TEST_CASE("a node that comes with another number of nodes is refused, and told which") {
+TEST_CASE("a node with another number of nodes is rejected with both numbers") {
   Job job;
   Command master(job.node(0, 1, {}, {"hang"}));
   master.expect_err("node rank 1");
@@ -198,7 +200,7 @@ TEST_CASE("a node that comes with another number of nodes is refused, and told w
   CHECK(contains(other.err, "--nnodes=3"));
 }
 
-TEST_CASE("a node of another job is refused, and told of both") {
+TEST_CASE("a node of another job is rejected with both jobs") {
   const Job job;
   Command master(job.node(0, 1, {"--rdzv-id=alpha"}, {"hang"}));
   master.expect_err("node rank 1");
@@ -208,7 +210,7 @@ TEST_CASE("a node of another job is refused, and told of both") {
   CHECK(contains(other.err, "beta"));
 }
 
-TEST_CASE("while nobody listens at the master a line says so, and after join_timeout it ends") {
+TEST_CASE("a node without a master to connect to reports it, and exits after join_timeout") {
   const Job job;
   const auto ended = run(job.node(1, 1, {"--rdzv-conf=join_timeout=2"}, {"say", "started"}));
   CHECK(ended.code != 0);
@@ -217,7 +219,7 @@ TEST_CASE("while nobody listens at the master a line says so, and after join_tim
   CHECK(contains(ended.err, "refused"));
 }
 
-TEST_CASE("a master whose name does not resolve is told as such") {
+TEST_CASE("a master whose name does not resolve is reported as such") {
   const auto ended = run(with_cpprun({"--nnodes=2", "--node_rank=1",
                                       "--master_addr=no-such-host.invalid", "--master_port=29500",
                                       "--rdzv-conf=join_timeout=2", worker(), "say", "started"}));
@@ -226,7 +228,7 @@ TEST_CASE("a master whose name does not resolve is told as such") {
   CHECK(contains(ended.err, "no-such-host.invalid"));
 }
 
-TEST_CASE("something that is not a cpprun at the master's port is told as such") {
+TEST_CASE("something that is not a cpprun at the master's port is reported as such") {
   const Listener unidentified(0);
   Command node(with_cpprun({"--nnodes=2", "--node_rank=1", "--master_addr=127.0.0.1",
                             "--master_port=" + std::to_string(unidentified.port()),
@@ -239,7 +241,7 @@ TEST_CASE("something that is not a cpprun at the master's port is told as such")
   CHECK(node.wait().code == 143);
 }
 
-TEST_CASE("garbage on the master's port during a job is told as such and disturbs nobody") {
+TEST_CASE("garbage on the master's port during a job is reported as such and affects no node") {
   using namespace std::string_literals;
   const Job job;
   const Directory directory;
@@ -266,7 +268,7 @@ TEST_CASE("garbage on the master's port during a job is told as such and disturb
   CHECK(second.wait().code == 0);
 }
 
-TEST_CASE("a master port that is taken is told with the port, and nothing is started") {
+TEST_CASE("a master port that is in use is an error that names it, and nothing starts") {
   const Listener unidentified(0);
   const auto ended = run(with_cpprun({"--nnodes=2", "--node_rank=0", "--master_addr=127.0.0.1",
                                       "--master_port=" + std::to_string(unidentified.port()),

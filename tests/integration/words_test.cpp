@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What workers write passes through cpprun, byte by byte, so that the report knows their last
-// lines; where stderr is a terminal, through a pseudo-terminal.
+// The workers' output passes through cpprun, byte by byte, so that the report has its last lines;
+// if stderr is a terminal, through a pseudo-terminal.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// cpprun as a shell would start it with those redirections, of two workers that are shells.
+// cpprun as a shell would start it with those redirections, with two workers that are shells.
 Ended shell(const std::string& flags, const std::string& script, const std::string& redirections) {
   const Directory directory;
   const auto path = directory.write("worker.sh", "#!/bin/sh\n" + script);
@@ -43,8 +43,8 @@ std::string as_written(int lines) {
 
 const Options at_terminal{.variables = {{"OMP_NUM_THREADS", "1"}}, .on_terminal = true};
 
-// A rank that only noticed ends first, once the one to blame is ready for it; that one, told to
-// end, says what it had found. `ready` is a pipe with a name.
+// A rank that only noticed a failure ends first, once the failing rank is ready for it; that one
+// prints its cause when it is asked to end. `ready` is a named pipe.
 std::string noticed_first(const std::string& ready) {
   return "if [ $RANK = 1 ]; then\n"
          "  read line <" +
@@ -74,15 +74,14 @@ TEST_CASE("a rank that only noticed the end of another is not the cause, though 
   CHECK(ended.code == 7);
 }
 
-TEST_CASE(
-    "the last words of an untee'd worker are in the report, and on the console as they were") {
+TEST_CASE("the last output of an untee'd worker is in the report, and on the console unchanged") {
   const auto ended = shell("", "echo 'no such shard: 17' >&2; exit 3", "");
   CHECK(ended.code == 3);
   CHECK(ended.err.starts_with("no such shard: 17\n"));
   CHECK(contains(ended.err, "last lines of its stderr:\n    no such shard: 17\n"));
 }
 
-TEST_CASE("a Python module that is missing is called that") {
+TEST_CASE("a missing Python module is reported as such") {
   const Directory directory;
   const auto script = directory.write("train.py", "import no_such_module_at_all\n");
   const auto python = from_build("CPPRUN_PYTHON");
@@ -93,7 +92,7 @@ TEST_CASE("a Python module that is missing is called that") {
   CHECK_MESSAGE(contains(ended.err, "[python_module_missing]"), ended.err);
 }
 
-TEST_CASE("a module of the script's own that is misspelled gets the name that was meant") {
+TEST_CASE("a misspelled module of the script's own gets a suggestion") {
   const Directory directory;
   const auto python = from_build("CPPRUN_PYTHON");
   const Options options{.variables = {{"PYTHON_EXEC", python.empty() ? "python3" : python}}};
@@ -135,7 +134,7 @@ TEST_CASE("stdout and stderr that are one pipe keep the order of their lines and
   CHECK(ended.out == as_written(2000));
 }
 
-TEST_CASE("... and that are one file, at its end as well as from its beginning") {
+TEST_CASE("stdout and stderr that are one file keep the order of their lines and every byte") {
   const Directory directory;
   for (const std::string into : {">", ">>"}) {
     const auto path = directory.write("job.log", into == ">" ? "" : "earlier\n");
@@ -145,7 +144,7 @@ TEST_CASE("... and that are one file, at its end as well as from its beginning")
   }
 }
 
-TEST_CASE("words without a line's end pass at once") {
+TEST_CASE("output without a line's end passes at once") {
   Command job(with_cpprun(
       {"--standalone", "--no-python", "sh", "-c", "printf 'a question? ' >&2; exec sleep 1000"}));
   job.expect_err("a question? ");
@@ -153,20 +152,20 @@ TEST_CASE("words without a line's end pass at once") {
   CHECK(job.wait().code == 143);
 }
 
-TEST_CASE("a reader that leaves ends the workers that write, as one of their own would") {
+TEST_CASE("a reader that leaves ends the workers that write, as a reader of their own would") {
   const auto ended = shell("", "while :; do echo line; done", "2>&1 | head -n 1; echo \"then\"");
   CHECK(ended.out == "line\nthen\n");
 }
 
-TEST_CASE("who wants its stderr as it was inherits it, and the report says where its words are") {
+TEST_CASE("with --stderr=inherit workers inherit stderr, and the report says where its output is") {
   const auto ended =
       shell("--stderr=inherit", "readlink /proc/self/fd/2 >&1; exit 3", "2>/dev/null");
   CHECK(ended.out == "/dev/null\n");
-  const auto told = shell("--stderr=inherit", "echo words >&2; exit 3", "");
-  CHECK(contains(told.err, "see its output above"));
+  const auto visible = shell("--stderr=inherit", "echo words >&2; exit 3", "");
+  CHECK(contains(visible.err, "see its output above"));
 }
 
-TEST_CASE("on a terminal a worker has one, without a prefix and without waiting for a line's end") {
+TEST_CASE("a worker on a terminal has a terminal, without a prefix and without line buffering") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   Command job(with_cpprun({"--standalone", "--no-python", "sh", "-c",
                            "test -t 0 && test -t 1 && test -t 2 && printf 'terminal? ';"
@@ -178,7 +177,7 @@ TEST_CASE("on a terminal a worker has one, without a prefix and without waiting 
   CHECK(contains(job.out(), "\nterminal? "));
 }
 
-TEST_CASE("a Python failure at a terminal is known, and its traceback is shown as it was") {
+TEST_CASE("a Python failure at a terminal is recognized, and its traceback is shown unchanged") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   const Directory directory;
   const auto script = directory.write("train.py", "raise ValueError('bad label 17')\n");
@@ -194,7 +193,7 @@ TEST_CASE("a Python failure at a terminal is known, and its traceback is shown a
   CHECK(contains(ended.out, "Traceback (most recent call last):\r\n  File"));
 }
 
-TEST_CASE("at a terminal stdout and stderr keep the order of their lines and every byte") {
+TEST_CASE("stdout and stderr that are a terminal keep the order of their lines and every byte") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   const Directory directory;
   const auto script = directory.write("worker.sh", both_streams(500));
@@ -205,8 +204,7 @@ TEST_CASE("at a terminal stdout and stderr keep the order of their lines and eve
   CHECK(contains(ended.out, expected));  // between the lines about the start and the end
 }
 
-TEST_CASE(
-    "where no pseudo-terminal can be had workers inherit the terminal, and the report says so") {
+TEST_CASE("without a pseudo-terminal workers inherit the terminal, and the report says so") {
   if (const auto reason = no_terminal(); !reason.empty()) return skip(reason);
   const Directory directory;
   const auto script = directory.write(
@@ -221,12 +219,14 @@ TEST_CASE(
   CHECK(contains(ended.out, "see its output above"));
 }
 
-TEST_CASE("a disk that is full for a while loses what did not fit, and says how much and where") {
+TEST_CASE(
+    "a disk that is full for a while loses what did not fit, and cpprun reports how much and "
+    "where") {
   if (const auto why = no_mounts(); !why.empty()) return skip(why);
   const Directory directory;
   const auto path = directory.path();
-  // Room is made when the worker has said more than all buffers on the way to the disk can hold,
-  // and is enough for what they hold then.
+  // Space is freed when the worker has written more than all buffers on the way to the disk can
+  // hold, and is enough for what they hold then.
   const auto script = directory.write(
       "scene.sh", "set -e; mkdir " + path + "/disk; mount -t tmpfs -o size=4m tmpfs " + path +
                       "/disk\n" + "head -c 4000000 /dev/zero > " + path + "/disk/ballast; mkfifo " +

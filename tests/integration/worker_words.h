@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the workers of these tests are told: by their environment, and by the words after their
-// name.
+// The inputs of the workers of these tests: their environment and their arguments.
 
 #include <charconv>
 #include <cstdlib>
@@ -10,13 +9,13 @@
 
 namespace cpprun::integration {
 
-// Empty where it is not set.
+// Empty if it is not set.
 inline std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// 0 for what is none.
+// 0 if it is not a number.
 inline long number(std::string_view text) {
   long value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PyTorch over gloo on two hosts that were told to use a card that leads nowhere, or whose names
-// lead back to themselves. The verdict on both hosts is the card, and the right one is named at
-// once.
+// PyTorch over gloo on two hosts that are set to use an unconnected card, or whose names resolve to
+// themselves. Both hosts name the card as the cause, and suggest the right one at once.
 
 #include <doctest/doctest.h>
 
@@ -65,7 +64,7 @@ void expect_verdict(const std::vector<Ended>& nodes, const std::string& interfac
 
 }  // namespace
 
-TEST_CASE("a card that exists and leads nowhere is the verdict on both hosts") {
+TEST_CASE("an existing card without a connection is the verdict on both hosts") {
   if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
   const Scene scene;
   if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
@@ -84,7 +83,7 @@ TEST_CASE("a card that looks right and has no cable is the verdict on both hosts
   if (from_build("CPPRUN_PYTHON").empty()) return skip(no_python);
   const Scene scene;
   if (!scene.hosts.why_not().empty()) return skip(scene.hosts.why_not());
-  // On the same network as its namesake, so nothing can be said against it before it is used.
+  // On the same network as its namesake, so nothing can be reported before it is used.
   for (const int host : {0, 1}) {
     run(scene.hosts.on(host, {"ip", "-4", "addr", "flush", "dev", Hosts::blind}));
     scene.hosts.add_address(host, "10.79.0." + std::to_string(host + 1) + "/24", Hosts::blind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs on two hosts that were set up wrong, as people who follow a tutorial do it. Each ends in the
-// sentence that saves the evening, on both hosts, within seconds.
+// Jobs on two hosts that were set up wrong, as people who follow a tutorial do it. Each ends with a
+// message that names the error, on both hosts, within seconds.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ using namespace cpprun::integration;
 
 namespace {
 
-// A few seconds of waiting are enough for whoever is never going to be met.
+// A timeout of a few seconds is enough for a node that never meets the others.
 Words words_of(const Words& flags, const std::string& join_timeout) {
   Words words = {"--nproc-per-node=1",
                  "--rdzv-conf=join_timeout=" + join_timeout + ",last_call_timeout=0.2"};
@@ -43,7 +43,7 @@ void expect_words(const Ended& ended, std::initializer_list<std::string> parts) 
   }
 }
 
-// Nobody has started a worker, and nobody says that all is well.
+// No worker was started, and no node reports success.
 void expect_refused(const Ended& ended, std::initializer_list<std::string> parts) {
   CHECK(ended.code != 0);
   CHECK(ended.out == "");
@@ -52,7 +52,7 @@ void expect_refused(const Ended& ended, std::initializer_list<std::string> parts
 
 }  // namespace
 
-TEST_CASE("an endpoint name that means both hosts is refused on both, with what to write") {
+TEST_CASE("an endpoint name that means both hosts is rejected on both, with a suggestion") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   for (const int host : {0, 1}) hosts.know(host, "10.77.0.1 trainer\n10.77.0.2 trainer\n");
@@ -63,7 +63,7 @@ TEST_CASE("an endpoint name that means both hosts is refused on both, with what 
   expect_refused(second.wait(), {"trainer", "10.77.0.2 is this machine", "10.77.0.1 is not"});
 }
 
-TEST_CASE("a name that means both hosts is taken where it is said who hosts") {
+TEST_CASE("a name that means both hosts is accepted if the host is given") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   for (const int host : {0, 1}) hosts.know(host, "10.77.0.1 trainer\n10.77.0.2 trainer\n");
@@ -76,7 +76,7 @@ TEST_CASE("a name that means both hosts is taken where it is said who hosts") {
   CHECK(contains(of_second.out, "rank 1 of 2"));
 }
 
-TEST_CASE("a master address that nobody has is told by node 0 at once, with those it has") {
+TEST_CASE("a master address of no host is reported by node 0 at once, with the addresses it has") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, static_node(0, "10.77.0.9")));
@@ -86,7 +86,7 @@ TEST_CASE("a master address that nobody has is told by node 0 at once, with thos
   expect_refused(second.wait(), {"10.77.0.9:29500"});
 }
 
-TEST_CASE("a master address that is node 1's own is told by both") {
+TEST_CASE("a master address that is node 1's own is reported by both nodes") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, static_node(0, Hosts::address(1))));
@@ -97,7 +97,7 @@ TEST_CASE("a master address that is node 1's own is told by both") {
   expect_refused(second.wait(), {"--node-rank=1"});
 }
 
-TEST_CASE("two nodes that both say rank 0 find each other, and both say so") {
+TEST_CASE("two nodes with rank 0 find each other, and both report it") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, static_node(0, Hosts::address(0))));
@@ -107,7 +107,7 @@ TEST_CASE("two nodes that both say rank 0 find each other, and both say so") {
   expect_refused(first.wait(), {"node1", "--node-rank"});
 }
 
-TEST_CASE("two nodes that both say rank 0 find each other when the right one comes later") {
+TEST_CASE("two nodes with rank 0 find each other when the right one comes later") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command second(hosts.on(1, static_node(0, Hosts::address(0), "50")));
@@ -117,7 +117,7 @@ TEST_CASE("two nodes that both say rank 0 find each other when the right one com
   expect_refused(first.wait(), {"node1", "--node-rank"});
 }
 
-TEST_CASE("127.0.0.1 on two hosts is told to be each one's own, on both") {
+TEST_CASE("127.0.0.1 as the master of two hosts is reported on both as each one's own address") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, static_node(0, "127.0.0.1")));
@@ -127,7 +127,7 @@ TEST_CASE("127.0.0.1 on two hosts is told to be each one's own, on both") {
   expect_refused(second.wait(), {"127.0.0.1 is this machine"});
 }
 
-TEST_CASE("a forgotten master address is told, whoever forgot it") {
+TEST_CASE("a forgotten master address is reported, on whichever node it was forgotten") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   const auto forgetful = words_of({"--nnodes=2", "--node-rank=0"}, "6");
@@ -138,7 +138,7 @@ TEST_CASE("a forgotten master address is told, whoever forgot it") {
   expect_refused(second.wait(), {"10.77.0.1:29500", "--node-rank=0"});
 }
 
-TEST_CASE("localhost as the endpoint of two hosts is told on both, before one trains alone") {
+TEST_CASE("localhost as the endpoint of two hosts is reported on both, before one trains alone") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, meeting_node("2", "localhost:29400")));
@@ -149,7 +149,8 @@ TEST_CASE("localhost as the endpoint of two hosts is told on both, before one tr
                                  "--rdzv-endpoint=10.77.0.2:29400"});
 }
 
-TEST_CASE("a name that node 0 cannot resolve is told as that, and node 1 says what it sees") {
+TEST_CASE(
+    "a name that node 0 cannot resolve is reported as such, and node 1 reports what it sees") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   hosts.know(1, "10.77.0.1 trainer\n");
@@ -162,7 +163,7 @@ TEST_CASE("a name that node 0 cannot resolve is told as that, and node 1 says wh
   expect_refused(second.wait(), {"cannot resolve its own name \"trainer\""});
 }
 
-TEST_CASE("a name that node 0 can resolve a little later is waited for") {
+TEST_CASE("a name that resolves on node 0 a little later is waited for") {
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   hosts.know(0, "");
@@ -177,10 +178,10 @@ TEST_CASE("a name that node 0 can resolve a little later is waited for") {
   CHECK_MESSAGE(of_second.code == 0, of_second.err);
 }
 
-TEST_CASE("an address that leads to node 0 from elsewhere is doubted, and works") {
+TEST_CASE("a master address that is forwarded to node 0 causes a warning, and works") {
   const Hosts hosts(3);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
-  // As a Service or a port that is forwarded: whoever calls host 2 reaches host 0.
+  // As a Service or a forwarded port: connections to host 2 reach host 0.
   if (run({"socat", "-V"}).code != 0) return skip("socat is not here");
   Command forwarder(hosts.on(
       2, {"socat", "TCP-LISTEN:29500,fork,reuseaddr", "TCP:" + Hosts::address(0) + ":29500"}));

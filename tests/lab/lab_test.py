@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs every command of a page (scenes.py) and compares what it prints with what the page says:
+"""Runs every command of a page (scenes.py) and compares its output with the page:
 
     lab_test.py page.md directory-with-programs...
 
@@ -91,7 +91,7 @@ def main():
         sys.exit(f"lab_test: {page} has no ```console block")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="lab_") as directory:
-        # A reader's home, and nobody else's jobs.
+        # A reader's home directory, and no jobs of other users.
         environment.update(HOME=directory, XDG_RUNTIME_DIR=os.path.join(directory, "run"))
         os.mkdir(environment["XDG_RUNTIME_DIR"], 0o700)
         for scene in scenes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands of a page for readers, and what it says that they print.
+"""The commands of a page for readers, and the output that it promises.
 
 A block fenced with ```console is a scene. A line `$ command` is run by itself; commands `a$ …`,
 `b$ …` that follow each other run at the same time, on machines of those names or in terminals. A
@@ -95,7 +95,7 @@ def write_files(scene, directory):
 
 
 def matches(expected, output):
-    """The first expected line that is not there, or nothing."""
+    """The first expected line that is missing, or nothing."""
     at = 0
     lines = output.splitlines()
     for line in expected:
@@ -110,8 +110,8 @@ def matches(expected, output):
 
 
 def play(page, directory, run):
-    """Plays the page's scenes in that directory; `run(machine, command)` gives a code and what was
-    said. What is wrong, with what was said; nothing where all is as the page says."""
+    """Runs the page's scenes in that directory; `run(machine, command)` returns a code and the
+    output. Returns what is wrong, with the output; nothing if everything matches the page."""
     faults = []
     for scene in scenes_of(page):
         write_files(scene, directory)

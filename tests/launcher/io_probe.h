@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the tests with real processes share: where the victim is, pipes to hear it, and running an
-// event loop until something holds.
+// What the tests with real processes share: the victim's path, pipes to read from it, and running
+// an event loop until a condition holds.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -93,7 +93,7 @@ class Pipe {
   int ends_[2] = {-1, -1};
 };
 
-// Runs the loop until `done` holds; false when it does not in far more than enough time.
+// Runs the loop until `done` holds; false when that takes far too long.
 inline bool run_until(asio::io_context& context, const std::function<bool()>& done) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!done()) {

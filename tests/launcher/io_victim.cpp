@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker that behaves as badly as it is told, for the tests of processes, pump and watchdog.
+// A worker that misbehaves as requested, for the tests of processes, pump and watchdog.
 //
 //   io_victim exit <code>          ends with that code
 //   io_victim crash                dies of SIGSEGV
-//   io_victim stubborn             ignores TERM, says "ready", stays
+//   io_victim stubborn             ignores TERM, prints "ready", stays
 //   io_victim family <end|stay>    leaves children behind: one in its group that ignores TERM, one
-//                                  daemon in its own session, then says "ready"
+//                                  daemon in its own session, then prints "ready"
 //   io_victim flood <bytes>        writes that many bytes without a newline
-//   io_victim standing             says its session, group, signal mask and open descriptors
-//   io_victim launcher <token>     stands in for cpprun: a watchdog, and a worker with a family
+//   io_victim standing             prints its session, group, signal mask and open descriptors
+//   io_victim launcher <token>     replaces cpprun: a watchdog, and a worker with a family
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -51,28 +51,28 @@ int stubborn() {
 }
 
 int leave_family(bool then_end) {
-  int told[2];
-  if (::pipe2(told, O_CLOEXEC) != 0) return 9;
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return 9;
   if (::fork() == 0) {
     ::signal(SIGTERM, SIG_IGN);
-    static_cast<void>(::write(told[1], "x", 1) == 1);
-    ::close(told[1]);
+    static_cast<void>(::write(ready[1], "x", 1) == 1);
+    ::close(ready[1]);
     stay();
   }
   if (::fork() == 0) {
     ::setsid();
     if (::fork() == 0) {  // a daemon as the textbook has it
-      static_cast<void>(::write(told[1], "x", 1) == 1);
-      ::close(told[1]);
+      static_cast<void>(::write(ready[1], "x", 1) == 1);
+      ::close(ready[1]);
       stay();
     }
     ::_exit(0);
   }
-  ::close(told[1]);
+  ::close(ready[1]);
   char both[2];
   std::size_t heard = 0;
   while (heard < 2) {
-    const auto got = ::read(told[0], both, 2 - heard);
+    const auto got = ::read(ready[0], both, 2 - heard);
     if (got <= 0) return 9;
     heard += static_cast<std::size_t>(got);
   }

@@ -7,14 +7,14 @@ namespace packed_texts_test {
 
 using namespace cpprun;
 
-TEST_CASE("texts come out as they went in, and one after the other") {
+TEST_CASE("packed texts are unpacked in order, unchanged") {
   const std::vector<std::string> texts = {"one", "", std::string("\0\n\xff", 3)};
   CHECK(unpacked(packed(texts)) == texts);
   CHECK(unpacked(packed({"one"}) + packed({"two"})) == std::vector<std::string>{"one", "two"});
   CHECK(unpacked("").empty());
 }
 
-TEST_CASE("of what was torn off what is whole comes out") {
+TEST_CASE("complete texts of a truncated pack are unpacked") {
   const auto bytes = packed({"one", "two"});
   CHECK(unpacked(bytes.substr(0, bytes.size() - 1)) == std::vector<std::string>{"one"});
   CHECK(unpacked(bytes.substr(0, 4)).empty());

@@ -9,7 +9,7 @@ namespace streams_test {
 
 using namespace cpprun;
 
-TEST_CASE("one digit speaks for everybody") {
+TEST_CASE("one digit applies to all ranks") {
   CHECK(parse_stream_choices("0")->any() == false);
   CHECK(parse_stream_choices("1")->of(7) == StreamChoice{true, false});
   CHECK(parse_stream_choices("2")->of(0) == StreamChoice{false, true});
@@ -17,7 +17,7 @@ TEST_CASE("one digit speaks for everybody") {
   CHECK(parse_stream_choices(" 3 ")->of(0) == StreamChoice{true, true});
 }
 
-TEST_CASE("a list speaks for the ranks it names, also for those beyond 9") {
+TEST_CASE("a list applies to the ranks it names, also beyond 9") {
   const auto choices = parse_stream_choices("0:1,12:3");
   REQUIRE(choices.has_value());
   CHECK(choices->of(0) == StreamChoice{true, false});
@@ -27,7 +27,7 @@ TEST_CASE("a list speaks for the ranks it names, also for those beyond 9") {
   CHECK_FALSE(parse_stream_choices("0:0,1:0")->any());
 }
 
-TEST_CASE("what torchrun refuses is refused, with what would be right") {
+TEST_CASE("values that torchrun rejects are rejected, with the valid forms") {
   for (const std::string bad :
        {"0:1,", "11", "0:1,1", "1,0:1", "", "4", "0:4", "a:1", ":1", "-1:1"}) {
     CAPTURE(bad);

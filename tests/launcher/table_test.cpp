@@ -17,7 +17,7 @@ const Table two_hosts{.columns = {{.title = "N", .is_number = true},
 
 }  // namespace
 
-TEST_CASE("columns are as wide as they need to be, and numbers stand on the right") {
+TEST_CASE("columns have the width of their content, and numbers are aligned to the right") {
   const auto lines = lines_of(two_hosts, {});
   REQUIRE(lines.size() == 3);
   CHECK(lines[0] == " N  HOST              STATE");
@@ -25,20 +25,20 @@ TEST_CASE("columns are as wide as they need to be, and numbers stand on the righ
   CHECK(lines[2] == "10  a-very-long-name  lost");
 }
 
-TEST_CASE("where the terminal is narrow, the columns that give way are cut") {
+TEST_CASE("on a narrow terminal the flexible columns are cut") {
   const auto lines = lines_of(two_hosts, {.width = 20});
   CHECK(lines[1] == " 0  alpha    running");
   CHECK(lines[2] == "10  a-very…  lost");
   for (const auto& line : lines_of(two_hosts, {.width = 5})) CHECK(width_of(line) <= 5);
 }
 
-TEST_CASE("colour is there for terminals alone, and changes no width") {
+TEST_CASE("colour is for terminals only, and changes no width") {
   const auto lines = lines_of(two_hosts, {.width = 80, .has_colour = true});
   CHECK(lines[1].find("\x1b[32mrunning\x1b[0m") != std::string::npos);
   CHECK(lines_of(two_hosts, {.width = 80})[1].find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("what strangers are called stays one harmless line") {
+TEST_CASE("untrusted names stay on one line of a table") {
   const Table table{.columns = {{.title = "HOST"}, {.title = "X"}},
                     .rows = {{{"a\nb\x1b[2J"}, {"1"}}, {{"Zürich"}, {"2"}}}};
   const auto lines = lines_of(table, {});
@@ -46,7 +46,7 @@ TEST_CASE("what strangers are called stays one harmless line") {
   CHECK(lines[2] == "Zürich   2");
 }
 
-TEST_CASE("a text is cut between two characters") {
+TEST_CASE("table text is cut between two characters") {
   CHECK(clipped("Zürich", 3) == "Zü…");
   CHECK(clipped("Zürich", 6) == "Zürich");
   CHECK(clipped("Zürich", 0) == "Zürich");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/operating/ gives to operators, held against a real Prometheus and a real job:
+"""The files of docs/operating/ for operators, against a real Prometheus and a real job:
 
     prometheus_test.py CPPRUN CPPRUND SOURCE_DIRECTORY
 
@@ -93,7 +93,7 @@ def documented_metrics():
 
 
 class Job:
-    """Two nodes of two workers, which beat; ended by their pids."""
+    """Two nodes of two workers, which send heartbeats; ended by their pids."""
 
     def __init__(self, directory):
         with open(USAGE) as page:
@@ -199,7 +199,7 @@ class Prometheus:
 
 
 def until(shows, what):
-    """Asks again and again, a few times a second, until it is so; fails where it never is."""
+    """Polls a few times a second until the condition is true; fails after a timeout."""
     deadline = time.monotonic() + SECONDS_MAX
     pause = threading.Event()
     why = None
@@ -233,9 +233,9 @@ class Rules(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
-    """What needs no Prometheus."""
+    """Tests that need no Prometheus."""
 
-    def test_every_alert_says_what_to_do_and_has_a_section_of_its_own(self):
+    def test_every_alert_has_an_instruction_and_a_section_of_its_own(self):
         with open(RULES) as rules, open(os.path.join(SOURCE, "docs/operating/README.md")) as page:
             text = rules.read()
             sections = re.findall(r"^### (\w+)$", page.read(), re.MULTILINE)
@@ -245,7 +245,7 @@ class Pages(unittest.TestCase):
         for name in names:
             self.assertIn(f'page: "docs/operating/README.md#{name.lower()}"', text)
 
-    def test_the_dashboard_is_one_that_grafana_takes(self):
+    def test_the_dashboard_is_valid_for_grafana(self):
         with open(DASHBOARD) as file:
             dashboard = json.load(file)
         self.assertGreaterEqual(dashboard["schemaVersion"], 39)
@@ -264,7 +264,7 @@ class Pages(unittest.TestCase):
             for one in [panel] * (panel["type"] != "row") + panel.get("targets", []):
                 self.assertEqual(one["datasource"]["uid"], "${datasource}", panel["title"])
 
-    def test_they_ask_for_metrics_that_there_are(self):
+    def test_all_queried_metrics_exist(self):
         known = documented_metrics()
         with open(DASHBOARD) as file, open(RULES) as rules:
             text = file.read() + "".join(re.findall(r"expr: [^\n]*|^ {10}.*", rules.read(), re.M))
@@ -287,15 +287,15 @@ class Scraped(unittest.TestCase):
         cls.prometheus = Prometheus(cls.directory.name,
                                     {"cpprund": [cls.job.port, *pair], "alone": [alone]})
         cls.addClassCleanup(cls.prometheus.end)
-        # The failure is behind it, and figures of the second round were told more than once.
+        # After the failure, and when statistics of the second round have arrived more than once.
         until(lambda: cls.prometheus.series('cpprun_restarts_total{run_id="train"} == 1'),
               "a restart")
         until(lambda: cls.prometheus.series("changes(cpprun_steps_per_second_min[20s]) > 1"),
               "steps per second")
-        until(lambda: cls.prometheus.series("cpprun_workers_beating == 4"), "four that beat")
+        until(lambda: cls.prometheus.series("cpprun_workers_beating == 4"), "all heartbeats")
         until(lambda: cls.prometheus.series('cpprun_standbys{state="in_sync"} == 1'), "a standby")
 
-    def test_scraped_is_what_the_manual_lists(self):
+    def test_the_scraped_metrics_are_those_of_the_manual(self):
         types = re.findall(r"^# TYPE (\w+) (\w+)$", self.job.metrics(), re.MULTILINE)
         self.assertEqual(dict(types), documented_metrics())
         names = set(self.prometheus.ask("label/__name__/values"))
@@ -325,7 +325,7 @@ class Scraped(unittest.TestCase):
                 for selector in selectors_in(rule["query"]) - NOT_HERE:
                     self.assertTrue(self.prometheus.series(selector), selector)
 
-    def test_the_restart_is_seen_with_its_cause(self):
+    def test_the_restart_is_visible_with_its_cause(self):
         (series,) = self.prometheus.series("cpprun_restarts_total")
         self.assertEqual(series["value"][1], "1")
         self.assertIn("cause", series["metric"])

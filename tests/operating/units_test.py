@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The units of docs/operating/ for systemd, held against systemd and a real cpprund:
+"""The units of docs/operating/ for systemd, against systemd and a real cpprund:
 
     units_test.py CPPRUND SOURCE_DIRECTORY
 
-systemd-analyze reads them and says how exposed the service is, and what they let the daemon call
-is compared with what it calls. No systemd has to run. Skipped, with the reason, without
-systemd-analyze (Debian's package `systemd`) or strace. Only the standard library.
+systemd-analyze checks them and rates how exposed the service is, and the system calls that they
+allow are compared with those of the daemon. No systemd has to run. Skipped, with the reason,
+without systemd-analyze (Debian's package `systemd`) or strace. Only the standard library.
 """
 
 import os
@@ -56,13 +56,13 @@ class UnitsTest(unittest.TestCase):
                 file.write(text_of(name).replace("/usr/bin/cpprund", CPPRUND))
 
     @needs("systemd-analyze")
-    def test_systemd_finds_nothing_wrong_with_them(self):
+    def test_systemd_finds_no_error_in_them(self):
         done = analyze("verify", "--man=no", *self.paths)
         about_us = [line for line in done.stderr.splitlines() if "cpprund." in line]
         self.assertEqual((done.returncode, about_us), (0, []), done.stderr)
 
     @needs("systemd-analyze")
-    def test_systemd_finds_a_mistake_in_them_where_there_is_one(self):
+    def test_systemd_finds_an_error_that_is_put_into_them(self):
         with open(self.paths[1], "a", encoding="utf-8") as file:
             file.write("\n[Service]\nProtectHimself=yes\n")
         done = analyze("verify", "--man=no", *self.paths)
@@ -84,7 +84,7 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual(values_of("cpprund.service", "Type"), ["notify"])
 
     @needs("systemd-analyze", "strace")
-    def test_the_daemon_calls_nothing_that_is_refused(self):
+    def test_the_daemon_makes_no_rejected_system_call(self):
         allowed = self.allowed_calls()
         self.assertNotIn("mount", allowed)
         called = self.calls_of_a_daemon()
@@ -92,7 +92,7 @@ class UnitsTest(unittest.TestCase):
         self.assertEqual(called - allowed, set())
 
     def groups(self):
-        """What systemd's groups of calls mean: names of calls and of groups."""
+        """The members of systemd's groups of system calls: names of calls and of groups."""
         done = analyze("syscall-filter", "--no-pager")
         groups, name = {}, None
         for line in done.stdout.splitlines():
@@ -121,7 +121,8 @@ class UnitsTest(unittest.TestCase):
         return allowed | meant("@default")
 
     def calls_of_a_daemon(self):
-        """What one calls that is asked by HTTP and by a stranger, and what its children call."""
+        """The system calls of a daemon with HTTP and unidentified clients, and those of its
+        children."""
         trace = os.path.join(self.directory, "trace")
         words = ["strace", "-f", "-qq", "-o", trace, CPPRUND, "--host=127.0.0.1", "--port=0"]
         environment = dict(os.environ, XDG_RUNTIME_DIR=self.directory)
@@ -137,7 +138,7 @@ class UnitsTest(unittest.TestCase):
                 with socket.create_connection(("127.0.0.1", port), SECONDS_MAX) as client:
                     client.sendall(words)
                     client.recv(64)
-            # strace ends with what it traces.
+            # strace exits with the traced process.
             with open(trace, encoding="utf-8") as file:
                 os.kill(int(file.readline().split()[0]), 15)
             daemon.wait(SECONDS_MAX)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# boot.sh ROOT COMMAND…: systemd as the first process of that root, and COMMAND as its one service;
-# ends with the command's exit code. Runs in namespaces of its own (check.sh), so that whatever is
-# mounted and started here ends with it. What the command says is in ROOT/mnt/said.
+# boot.sh ROOT COMMAND…: systemd as the first process of that root, and COMMAND as its only service;
+# exits with the command's exit code. Runs in namespaces of its own (check.sh), so that all its
+# mounts and processes end with it. The command's output is in ROOT/mnt/said.
 set -euo pipefail
 root=$1
 shift
@@ -37,8 +37,8 @@ mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 ip link set lo up
 cd "$root"
-# A service may have users of its own (PrivateUsers) where "/" is the root of the mounts, which
-# chroot alone does not make it. What was here before goes from under /run.
+# A service can have users of its own (PrivateUsers) only if "/" is the root of the mounts, which
+# chroot alone does not do. The old root is unmounted from /run.
 pivot_root . run
 exec env -i container=check PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot . /bin/sh -c 'umount -l /run
   exec /lib/systemd/systemd --unit=check.service --log-target=null --show-status=no'

@@ -35,7 +35,7 @@ skip() {
   skipped=$((skipped + 1))
 }
 
-# commands_of SECTION: what docs/install.md tells people to type there, for this processor.
+# commands_of SECTION: the commands of docs/install.md, for this processor.
 commands_of() {
   local found
   found=$(awk -v section="## $1" '/^## / { here = $0 == section }
@@ -47,11 +47,11 @@ commands_of() {
 
 is_root() { [[ $EUID -eq 0 ]] || { skip "a root of its own takes root" && return 1; }; }
 
-# both_ranks TEXT WHERE: two workers have said who they are.
+# both_ranks TEXT WHERE: two workers have printed their ranks.
 both_ranks() {
   local rank
   for rank in 0 1; do
-    grep -q "rank $rank of 2" <<<"$1" || stop "$2: rank $rank was not heard of: $1"
+    grep -q "rank $rank of 2" <<<"$1" || stop "$2: no output of rank $rank: $1"
   done
   note "  $2: a job of two workers ran"
 }
@@ -96,7 +96,7 @@ in_venv() { PATH="$1/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1 "${@:2}"; }
 
 # --- tarballs -----------------------------------------------------------------------------------
 
-# empty_root MACHINE NAME DIRECTORY: the programs of a tarball and a static worker, no more.
+# empty_root MACHINE NAME DIRECTORY: only the programs of a tarball and a static worker.
 empty_root() {
   mkdir -p "$3"/{proc,tmp,dev}
   tar -C "$3" --strip-components=2 -xzf "dist/$2.tar.gz" "$2/bin"
@@ -114,7 +114,7 @@ check_static() {
   if said=$(in_root "$root" /cpprund --port 0 --secret-file /tmp/secret 2>&1); then
     stop "the static cpprund takes a secret"
   fi
-  grep -q "a static build of cpprun cannot load" <<<"$said" || stop "not refused in words: $said"
+  grep -q "a static build of cpprun cannot load" <<<"$said" || stop "no message: $said"
   note "  static programs refuse a secret: $(tail -n 1 <<<"$said")"
 }
 
@@ -125,9 +125,9 @@ check_tar() {
   local root="$check_root/tar" library said
   mkdir "$check_root/person"
   said=$(cd dist && HOME="$check_root/person" bash -euc "$(cd .. && commands_of Tarball)")
-  both_ranks "$said" "programs in somebody's own directory"
+  both_ranks "$said" "programs in a user's own directory"
   said=$(python3 tests/operating/hardened_test.py "$check_root/person/.local/bin/cpprund" 2>&1) ||
-    stop "cpprund is not hardened as the one that ./dev build makes: $said"
+    stop "cpprund is not hardened like that of ./dev build: $said"
   is_root || return 0
   empty_root "$(uname -m)" "cpprun-$version-linux-$(uname -m)" "$root"
   while read -r library; do
@@ -140,8 +140,8 @@ check_tar() {
 
 # --- .deb ---------------------------------------------------------------------------------------
 
-# A bare Debian is made once. In a copy of it systemd starts, as the first process
-# of namespaces of its own.
+# A bare Debian is created once. systemd starts in a copy of it, as the first process of namespaces
+# of its own.
 check_deb() {
   is_root || return 0
   command -v debootstrap >/dev/null || { skip "there is no debootstrap here" && return 0; }

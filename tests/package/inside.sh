@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # inside.sh, in a bare Debian whose first process is systemd: the commands of docs/install.md (in
-# the file `commands` beside this one, as the .deb is), and more of what people do with what is
-# installed; says what it did.
+# the file `commands` beside this one, as the .deb is), and more that people do with an
+# installation; prints what it did.
 set -euo pipefail
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp
 fail() { printf 'in this Debian: %s\n' "$*"; exit 1; }
 
-# do_it COMMAND…: shows it, runs it, and shows the end of what it says, which stays in $said.
+# do_it COMMAND…: prints it, runs it, and prints the end of its output, which stays in $said.
 do_it() {
   local shown=${title:-$*}
   printf '# %s\n' "${shown#bash -c }"
@@ -27,7 +27,7 @@ for page in cpprun cpprunctl cpprund; do
   grep -q -- "--version" <<<"$said" || fail "man $page shows no flags"
 done
 
-# The way of a TAB: bash-completion loads the file when the command is met for the first time.
+# What TAB does: bash-completion loads the file at the first use of the command.
 tab='source /usr/share/bash-completion/bash_completion
   if declare -F _comp_load >/dev/null; then _comp_load "$1"; else _completion_loader "$1"; fi
   COMP_WORDS=("$1" "$2") COMP_CWORD=1 COMP_LINE="$1 $2" COMP_POINT=${#COMP_LINE}
@@ -47,7 +47,7 @@ job() {
     "$@" --no-python sh -c 'echo "rank $RANK of $WORLD_SIZE"'
   local rank
   for rank in 0 1; do
-    grep -q "rank $rank of 2" <<<"$said" || fail "rank $rank was not heard of: $said"
+    grep -q "rank $rank of 2" <<<"$said" || fail "no output of rank $rank: $said"
   done
 }
 job --rdzv-id=deb
@@ -64,7 +64,7 @@ job --rdzv-id=secret --secret-file=/run/secret
 kill -TERM "$daemon"
 wait "$daemon" || fail "cpprund ended with exit code $?"
 
-# docs/systemd.md, from its first line to its last; what it says of jobs is said twice.
+# docs/systemd.md, from its first line to its last; what it says of jobs is run twice.
 rm -f /etc/cpprun.secret
 systemctl stop cpprund.socket cpprund.service
 ranks=0
@@ -73,7 +73,7 @@ while IFS= read -r command; do
   ! grep -q "rank 1 of 2" <<<"$said" || ranks=$((ranks + 1))
   [[ $command != *is-active* || $said == active ]] || fail "it is not active"
 done <systemd
-((ranks == 3)) || fail "the jobs of docs/systemd.md were heard of $ranks times"
+((ranks == 3)) || fail "the jobs of docs/systemd.md printed $ranks ranks"
 rm -rf /etc/cpprun.secret /etc/cpprund /etc/systemd/system/cpprund.service.d /etc/default/cpprund
 
 for command in "${commands[@]}"; do do_it bash -c "$command"; done

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A worker for the Python of a fresh venv: says who it is, and reaches the store of its job."""
+"""A worker for the Python of a fresh venv: prints its ranks, and connects to the store of its
+job."""
 
 import os
 import socket

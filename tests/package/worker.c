@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A worker that needs nothing: says who it is, as cpprun told it.
+// A worker without dependencies: prints the ranks that cpprun gave it.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -10,7 +10,7 @@ namespace c10d_cursor_test {
 using namespace cpprun::c10d;
 using golden::bytes_of;
 
-TEST_CASE("a field that is not whole says how many bytes it takes and is read again") {
+TEST_CASE("an incomplete field reports its size and is read again") {
   const std::string bytes = bytes_of("03..00 'ab'");
   Cursor cursor(bytes, 0);
   std::string_view key;

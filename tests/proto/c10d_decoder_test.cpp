@@ -17,7 +17,7 @@ using golden::bytes_of;
 
 namespace {
 
-// Decodes one whole request, or fails the test.
+// Decodes one complete request, or fails the test.
 Complete decode_whole(Decoder& decoder, std::string_view bytes, Conversation& conversation) {
   Progress progress;
   Decoded decoded = decoder.decode(bytes, conversation, progress);
@@ -35,7 +35,7 @@ std::string reason_of(std::string_view bytes, Conversation conversation = {}) {
 
 constexpr Conversation in_d{Dialect::d, true};
 
-// What a server does with pieces: asks again only when enough has come.
+// As a server treats pieces: tries again only when enough has arrived.
 Request decode_in_pieces(Decoder& decoder, std::string_view bytes, std::size_t split,
                          Conversation& conversation) {
   Progress progress;
@@ -62,7 +62,7 @@ Request decode_in_pieces(Decoder& decoder, std::string_view bytes, std::size_t s
 
 }  // namespace
 
-TEST_CASE("every captured request of every dialect is understood") {
+TEST_CASE("every captured request of every dialect is decoded") {
   for (const golden::Exchange& exchange : golden::exchanges()) {
     CAPTURE(exchange.name);
     Decoder decoder;
@@ -102,7 +102,7 @@ TEST_CASE("every captured request may be cut at every byte") {
   }
 }
 
-TEST_CASE("a request that comes byte by byte is looked at only when a field is whole") {
+TEST_CASE("a request that arrives byte by byte is decoded only when a field is complete") {
   std::string bytes;
   std::vector<KeyValue> entries(1000, KeyValue{"key", "value"});
   REQUIRE(encode(MultiSet{entries}, Dialect::d, bytes));
@@ -126,7 +126,7 @@ TEST_CASE("a request that comes byte by byte is looked at only when a field is w
   CHECK(fields_looked_at <= 2 * entries.size());
 }
 
-TEST_CASE("several requests in one piece are taken one after the other") {
+TEST_CASE("several requests in one piece are decoded one after the other") {
   const std::string bytes =
       bytes_of("00 cef7853c 0d 07000000 01 01..00 'k' 01..00 'v' 03 01..00 'k'");
   Decoder decoder;
@@ -146,7 +146,7 @@ TEST_CASE("several requests in one piece are taken one after the other") {
   CHECK(complete.size == rest.size());
 }
 
-TEST_CASE("opcode 8 with something behind its key is an APPEND of dialect B") {
+TEST_CASE("opcode 8 with bytes after its key is an APPEND of dialect B") {
   Decoder decoder;
   Conversation conversation{Dialect::old, true};
   const std::string bytes = bytes_of("08 02..00 '/k' 02..00 'xy'");
@@ -154,7 +154,7 @@ TEST_CASE("opcode 8 with something behind its key is an APPEND of dialect B") {
   CHECK(conversation.dialect == Dialect::b);
 }
 
-TEST_CASE("opcode 8 with nothing behind its key is a DELETE_KEY of dialect A after a grace") {
+TEST_CASE("opcode 8 with nothing after its key is a DELETE_KEY of dialect A after a timeout") {
   Decoder decoder;
   Conversation conversation{Dialect::old, true};
   Progress progress;
@@ -165,11 +165,11 @@ TEST_CASE("opcode 8 with nothing behind its key is a DELETE_KEY of dialect A aft
   REQUIRE(std::holds_alternative<Complete>(decoded));
   CHECK(std::get<Complete>(decoded).request == Request{DeleteKey{"/k"}});
   CHECK(conversation.dialect == Dialect::a);
-  // From now on it is known.
+  // From now on the dialect is known.
   CHECK(decode_whole(decoder, bytes, conversation).request == Request{DeleteKey{"/k"}});
 }
 
-TEST_CASE("opcode 7 deletes, and after another request it shows dialect B") {
+TEST_CASE("opcode 7 deletes a key, and after another request it identifies dialect B") {
   Decoder decoder;
   Conversation first;
   const std::string bytes = bytes_of("07 02..00 '/k'");
@@ -180,7 +180,7 @@ TEST_CASE("opcode 7 deletes, and after another request it shows dialect B") {
   CHECK(later.dialect == Dialect::b);
 }
 
-TEST_CASE("a first byte 0 is D's handshake only with all of its magic") {
+TEST_CASE("a first byte of 0 is D's handshake only with its complete magic number") {
   Decoder decoder;
   Progress progress;
   Conversation conversation;
@@ -192,7 +192,7 @@ TEST_CASE("a first byte 0 is D's handshake only with all of its magic") {
   CHECK(conversation.dialect == Dialect::old);
 }
 
-TEST_CASE("a handshake may come again but not with another magic") {
+TEST_CASE("a handshake may be repeated, but not with another magic number") {
   Decoder decoder;
   Conversation conversation = in_d;
   CHECK(decode_whole(decoder, bytes_of("00 cef7853c"), conversation).request ==
@@ -200,15 +200,15 @@ TEST_CASE("a handshake may come again but not with another magic") {
   CHECK(reason_of(bytes_of("00 11223344"), in_d) == "VALIDATE with a wrong magic number");
 }
 
-TEST_CASE("what is no request is refused with a reason") {
+TEST_CASE("an invalid request is rejected with a reason") {
   CHECK(reason_of("\x47", in_d) == "unknown opcode 71");
   CHECK(reason_of("\x13", in_d) == "unknown opcode 19");
   CHECK(reason_of("\x0c", {Dialect::b, true}) == "unknown opcode 12");
   CHECK(reason_of("\x09", {Dialect::a, true}) == "unknown opcode 9");
 }
 
-TEST_CASE("a claimed length beyond its limit is refused before its bytes come") {
-  // 2^62, as a port scanner's bytes may look.
+TEST_CASE("an announced length beyond its limit is rejected before its bytes arrive") {
+  // 2^62, as in a port scanner's bytes.
   CHECK(reason_of(bytes_of("03 0000000000000040"), in_d) ==
         "a key of 4611686018427387904 bytes, more than 8192");
   CHECK(reason_of(bytes_of("01 01..00 'k' 0000000000000040"), in_d) ==
@@ -219,7 +219,7 @@ TEST_CASE("a claimed length beyond its limit is refused before its bytes come") 
         "18446744073709551615 keys in one request, more than 131072");
 }
 
-TEST_CASE("the limits themselves are still accepted") {
+TEST_CASE("lengths at the limit are accepted") {
   std::string bytes;
   const std::string key(bounds::store_key_bytes_max, 'k');
   const std::string value(9 * 1024 * 1024, 'v');
@@ -233,7 +233,7 @@ TEST_CASE("the limits themselves are still accepted") {
   CHECK(decode_whole(decoder, bytes, conversation).request == Request{Wait{keys}});
 }
 
-TEST_CASE("requests that name no key are whole") {
+TEST_CASE("requests without a key are complete") {
   Decoder decoder;
   Conversation conversation = in_d;
   CHECK(decode_whole(decoder, bytes_of("0a 00..00"), conversation).request == Request{MultiGet{}});
@@ -241,7 +241,7 @@ TEST_CASE("requests that name no key are whole") {
   CHECK(decode_whole(decoder, bytes_of("0b 00..00"), conversation).request == Request{MultiSet{}});
 }
 
-TEST_CASE("random bytes never make the decoder claim more than there is") {
+TEST_CASE("random bytes never make the decoder consume more than there are") {
   std::mt19937 random(20250101);
   Decoder decoder;
   for (int round = 0; round < 200'000; ++round) {

@@ -7,7 +7,7 @@ namespace c10d_dialect_test {
 
 using namespace cpprun::c10d;
 
-TEST_CASE("the same opcode means something else in each dialect") {
+TEST_CASE("the same opcode has another meaning in each dialect") {
   CHECK(operation_of(Dialect::a, 0) == Operation::set);
   CHECK(operation_of(Dialect::d, 0) == Operation::validate);
   CHECK(operation_of(Dialect::a, 7) == Operation::watch_key);
@@ -20,7 +20,7 @@ TEST_CASE("the same opcode means something else in each dialect") {
   CHECK(operation_of(Dialect::undecided, 0) == Operation::unknown);
 }
 
-TEST_CASE("an opcode and its operation lead to each other") {
+TEST_CASE("an opcode and its operation map to each other") {
   for (std::uint8_t opcode = 0; opcode <= 18; ++opcode) {
     CHECK(opcode_of(Dialect::d, operation_of(Dialect::d, opcode)) == opcode);
   }

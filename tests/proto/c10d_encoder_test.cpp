@@ -21,7 +21,7 @@ std::string encoded(const Reply& reply) {
 
 }  // namespace
 
-TEST_CASE("a request is written as the client of that dialect writes it") {
+TEST_CASE("a request is encoded as the client of that dialect encodes it") {
   for (const golden::Exchange& exchange : golden::exchanges()) {
     CAPTURE(exchange.name);
     for (const golden::Step& step : exchange.steps) {
@@ -33,7 +33,7 @@ TEST_CASE("a request is written as the client of that dialect writes it") {
   }
 }
 
-TEST_CASE("a dialect refuses to write what it does not have") {
+TEST_CASE("a dialect rejects requests that it does not have") {
   std::string bytes;
   CHECK_FALSE(encode(Append{"k", "v"}, Dialect::a, bytes));
   CHECK_FALSE(encode(WatchKey{"k"}, Dialect::d, bytes));
@@ -41,7 +41,7 @@ TEST_CASE("a dialect refuses to write what it does not have") {
   CHECK(bytes.empty());
 }
 
-TEST_CASE("each reply has the bytes its clients expect") {
+TEST_CASE("each reply has the bytes that its clients expect") {
   constexpr Bytes two[] = {"1", "22"};
   CHECK(encoded(Pong{12345}) == bytes_of("39300000"));
   CHECK(encoded(Value{"v"}) == bytes_of("01..00 'v'"));
@@ -59,7 +59,7 @@ TEST_CASE("each reply has the bytes its clients expect") {
   CHECK(encoded(WatchRegistered{}) == bytes_of("03"));
 }
 
-TEST_CASE("watch notices look as a 1.13 client captured them") {
+TEST_CASE("watch notifications have the bytes that a 1.13 client captured") {
   CHECK(encoded(WatchNotice{Change::created, "/w", "", "v1"}) ==
         bytes_of("01 02..00 '/w' 00..00 02..00 'v1'"));
   CHECK(encoded(WatchNotice{Change::updated, "/w", "v1", "v2"}) ==

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The exchanges that real clients of each dialect were captured with (docs/protocol.md §1), as
+// The exchanges that were captured with real clients of each dialect (docs/protocol.md §1), as
 // bytes: for every step what the client sends, what it means, and what the server answers.
 
 #include <string>
@@ -37,13 +37,13 @@ inline std::string bytes_of(std::string_view text) {
 struct Step {
   std::string_view sent;
   Request meant;
-  std::string_view answer;  // empty: there is none, or it comes later
+  std::string_view answer;  // empty: there is no answer, or it comes later
 };
 
 struct Exchange {
   std::string_view name;
-  Dialect dialect;          // what the connection is known as at its end
-  Dialect given;            // what it was taken for at its beginning
+  Dialect dialect;          // the dialect of the connection at its end
+  Dialect given;            // the dialect that was assumed at its start
   std::vector<Step> steps;  // on one connection, on one store that starts empty
 };
 

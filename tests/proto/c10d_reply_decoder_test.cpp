@@ -30,7 +30,7 @@ std::vector<Sample> samples() {
 
 }  // namespace
 
-TEST_CASE("what the encoder wrote is read back, cut at every byte") {
+TEST_CASE("encoded replies are decoded the same, cut at every byte") {
   for (const Sample& sample : samples()) {
     std::string bytes;
     encode(sample.reply, bytes);
@@ -49,7 +49,7 @@ TEST_CASE("what the encoder wrote is read back, cut at every byte") {
   }
 }
 
-TEST_CASE("a server that says something else is found out") {
+TEST_CASE("an unexpected reply of a server is detected") {
   ReplyDecoder decoder;
   CHECK(std::holds_alternative<MalformedReply>(
       decoder.decode(bytes_of("48"), {ReplyKind::waited, 1})));
@@ -58,7 +58,7 @@ TEST_CASE("a server that says something else is found out") {
   CHECK(std::holds_alternative<MalformedReply>(decoder.decode(bytes_of("00"), {})));
 }
 
-TEST_CASE("every request knows what answers it") {
+TEST_CASE("every request has a kind of reply") {
   CHECK(expected_of(Set{"k", "v"}) == Expected{});
   CHECK(expected_of(MultiGet{two}) == Expected{ReplyKind::values, 2});
   CHECK(expected_of(Barrier{"k", 2}).kind == ReplyKind::waited);

@@ -10,7 +10,7 @@ namespace c10d_request_test {
 
 using namespace cpprun::c10d;
 
-TEST_CASE("requests and replies with lists compare by what the lists show") {
+TEST_CASE("requests and replies with lists are compared by content") {
   const std::vector<Bytes> some{"a", "b"};
   const std::vector<std::string> elsewhere{"a", "b"};
   const std::vector<Bytes> same(elsewhere.begin(), elsewhere.end());

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Says every word twice, and "late" a second after the last.
+// Repeats every text twice, and says "late" a second after the last.
 class Parrot {
  public:
   using Event = std::string;
@@ -59,7 +59,7 @@ constexpr PhaseStep<Light> steps[] = {
 
 }  // namespace
 
-TEST_CASE("what an action leads to is told after the actions before it") {
+TEST_CASE("events caused by an action are handled after the actions before it") {
   Cage cage;
   cage.driver.begin({});
   cage.on_word = [&](const std::string& word) {
@@ -67,11 +67,11 @@ TEST_CASE("what an action leads to is told after the actions before it") {
   };
   cage.driver.post("a");
   CHECK(cage.heard == Words{"<", "a", "a!", ">", "<", "b", "b!", ">"});
-  // Armed once, when everything was worked off.
+  // Armed once, when all actions were done.
   CHECK(cage.armed == std::vector<std::optional<TimePoint>>{TimePoint{1s}});
 }
 
-TEST_CASE("a machine that has the first word is heard before what was posted meanwhile") {
+TEST_CASE("a machine that starts with actions performs them before events posted meanwhile") {
   Cage cage;
   cage.driver.begin({});
   cage.on_word = [&](const std::string& word) {
@@ -81,7 +81,7 @@ TEST_CASE("a machine that has the first word is heard before what was posted mea
   CHECK(cage.heard == Words{"<", "hello", "you", ">", "<", "a", "a!", ">"});
 }
 
-TEST_CASE("a timer that rings too early is armed again, and nothing else happens") {
+TEST_CASE("a timer that fires too early is armed again without other effects") {
   Cage cage;
   cage.driver.begin({});
   cage.driver.post("a");
@@ -96,7 +96,7 @@ TEST_CASE("a timer that rings too early is armed again, and nothing else happens
   CHECK(cage.armed.back() == std::nullopt);
 }
 
-TEST_CASE("an action that ends the machine is the last, whatever was still to be done") {
+TEST_CASE("an action that ends the machine is the last, even if others remain") {
   Cage cage;
   cage.driver.begin({});
   cage.on_word = [&](const std::string& word) {
@@ -107,17 +107,17 @@ TEST_CASE("an action that ends the machine is the last, whatever was still to be
   cage.driver.post("end");
   CHECK(cage.heard == Words{"<", "end"});
   CHECK(cage.armed.empty());
-  cage.driver.post("nobody listens");
+  cage.driver.post("ignored");
   cage.driver.advance();
   CHECK_FALSE(cage.driver.running());
   CHECK(cage.heard.size() == 2);
-  // The next one begins with nothing to do.
+  // The next machine starts without actions.
   cage.driver.begin({});
   cage.driver.post("a");
   CHECK(cage.heard == Words{"<", "end", "<", "a", "a!", ">"});
 }
 
-TEST_CASE("a phase becomes what may follow it, and nothing else") {
+TEST_CASE("a phase changes only to a permitted next phase") {
   PhaseOf<Light> light{Light::red, steps};
   CHECK(light.may_become(Light::green));
   CHECK(light.may_become(Light::red));

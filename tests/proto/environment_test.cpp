@@ -7,7 +7,7 @@ namespace environment_test {
 
 using namespace cpprun;
 
-TEST_CASE("the environment is taken as it is, empty values included") {
+TEST_CASE("the environment is read unchanged, including empty values") {
   char plain[] = "A=1";
   char empty[] = "B=";
   char two[] = "C=x=y";
@@ -16,7 +16,7 @@ TEST_CASE("the environment is taken as it is, empty values included") {
   CHECK(environment_of(variables) == Environment{{"A", "1"}, {"B", ""}, {"C", "x=y"}});
 }
 
-TEST_CASE("a variable that is set but empty counts as set, and another does not") {
+TEST_CASE("a variable that is set but empty counts as set") {
   const Environment environment{{"EMPTY", ""}, {"FULL", "x"}};
   REQUIRE(find_variable(environment, "EMPTY") != nullptr);
   CHECK(find_variable(environment, "EMPTY")->empty());

@@ -10,13 +10,13 @@
 namespace cpprun::host_list_test {
 namespace {
 
-// In one line, or why not.
+// In one line, or the error.
 std::string expanded(std::string_view list) {
   const auto hosts = expand_hosts(list);
   return hosts ? fmt::format("{}", fmt::join(*hosts, " ")) : hosts.error().reason;
 }
 
-TEST_CASE("a host list is expanded in every notation of Slurm's") {
+TEST_CASE("a host list is expanded in every notation of Slurm") {
   CHECK(expanded("login") == "login");
   CHECK(expanded("a,b") == "a b");
   CHECK(expanded("n[1-3,07]") == "n1 n2 n3 n07");
@@ -30,7 +30,7 @@ TEST_CASE("a host list is expanded in every notation of Slurm's") {
   CHECK(expanded("b,a,b") == "b a b");
 }
 
-TEST_CASE("what is no host list is refused with what is wrong and what to write") {
+TEST_CASE("an invalid host list is rejected with the error and the correct notation") {
   CHECK(expanded("") == "host list \"\" has an empty name; write hosts as n[01-16],login");
   CHECK(expanded("a,,b").find("has an empty name") != std::string::npos);
   for (const auto* broken : {"n[1", "n1]", "n[1-[2]]"}) {
@@ -52,7 +52,7 @@ TEST_CASE("a short text that means very many hosts costs nothing") {
   CHECK(expand_hosts("n[1-131072]")->size() == host_list_max);
 }
 
-TEST_CASE("the tasks of a node are read from Slurm's run-length notation") {
+TEST_CASE("a node's tasks are read from Slurm's run-length notation") {
   CHECK(tasks_of_node("4(x2),1", 0) == 4);
   CHECK(tasks_of_node("4(x2),1", 1) == 4);
   CHECK(tasks_of_node("4(x2),1", 2) == 1);

@@ -14,7 +14,7 @@ namespace {
 
 const std::string fine = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
 
-// What a Session answers, however its bytes are cut.
+// The answer of a Session, read in pieces of that size.
 AnswerReader read_in_pieces(std::string_view bytes, std::size_t piece) {
   AnswerReader reader;
   for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
@@ -25,7 +25,7 @@ AnswerReader read_in_pieces(std::string_view bytes, std::size_t piece) {
 
 }  // namespace
 
-TEST_CASE("a question is what a session takes for a request") {
+TEST_CASE("an encoded request is parsed by a session") {
   const Question question{.method = Method::post, .target = "/a", .host = "h:1", .body = "{}"};
   CHECK(to_bytes(question) ==
         "POST /a HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -52,7 +52,7 @@ TEST_CASE("an answer is the same however its bytes are cut") {
   }
 }
 
-TEST_CASE("an answer without a length goes on until the connection ends") {
+TEST_CASE("an answer without a length lasts until the connection ends") {
   AnswerReader reader = read_in_pieces(fine + "\r\none", 1000);
   CHECK(reader.take_body() == "one");
   CHECK_FALSE(reader.is_whole());
@@ -62,7 +62,7 @@ TEST_CASE("an answer without a length goes on until the connection ends") {
   CHECK(reader.is_whole());
 }
 
-TEST_CASE("what a session lets go on is read as such") {
+TEST_CASE("a streamed answer of a session is parsed as one") {
   Session session;
   session.hear(to_bytes({.target = "/"}));
   REQUIRE(std::holds_alternative<Session::Asked>(session.next()));
@@ -73,7 +73,7 @@ TEST_CASE("what a session lets go on is read as such") {
   CHECK_FALSE(reader.is_whole());
 }
 
-TEST_CASE("what is no answer, or one in chunks or without an end, is refused") {
+TEST_CASE("an answer that is invalid, chunked or has no end is rejected") {
   CHECK_FALSE(AnswerReader().hear("SSH-2.0-x\r\n\r\n"));
   CHECK_FALSE(AnswerReader().hear(std::string(100'000, 'x')));
   CHECK_FALSE(AnswerReader().hear(fine + "Transfer-Encoding: chunked\r\n\r\n"));
@@ -84,7 +84,7 @@ TEST_CASE("what is no answer, or one in chunks or without an end, is refused") {
   CHECK_FALSE(torn.end());
 }
 
-TEST_CASE("an answer that never ends is given up where nobody takes it away") {
+TEST_CASE("an endless answer that is not read is given up") {
   AnswerReader reader = read_in_pieces(fine + "\r\n", 1000);
   const std::string much(bounds::answer_bytes_max, 'x');
   REQUIRE(reader.hear(much));

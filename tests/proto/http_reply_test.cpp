@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t body_max = 1000;
 
-// As etcd 3.4 answers with a failure: in chunks, with a field behind them.
+// As etcd 3.4 answers with a failure: in chunks, followed by a trailer field.
 const std::string in_chunks =
     "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n"
     "Trailer: Grpc-Trailer-Content-Type\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -39,7 +39,7 @@ std::string why_refused(std::string_view bytes) {
 
 }  // namespace
 
-TEST_CASE("an answer in chunks with fields behind them is whole, however its bytes are cut") {
+TEST_CASE("a chunked answer with trailer fields is complete, however its bytes are cut") {
   for (const std::size_t piece : {1U, 2U, 7U, 1000U}) {
     CAPTURE(piece);
     ReplyReader reader = read_in_pieces(in_chunks, piece);
@@ -50,7 +50,7 @@ TEST_CASE("an answer in chunks with fields behind them is whole, however its byt
   }
 }
 
-TEST_CASE("so is one with its length") {
+TEST_CASE("an answer with a length is complete, however its bytes are cut") {
   for (const std::size_t piece : {1U, 3U, 1000U}) {
     ReplyReader reader = read_in_pieces(with_length, piece);
     REQUIRE(reader.is_whole());
@@ -60,14 +60,14 @@ TEST_CASE("so is one with its length") {
   }
 }
 
-TEST_CASE("a connection that is to end is not kept") {
+TEST_CASE("a connection that is to be closed is not reused") {
   ReplyReader reader =
       read_in_pieces("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", 1000);
   REQUIRE(reader.is_whole());
   CHECK_FALSE(reader.is_kept());
 }
 
-TEST_CASE("an answer without a length or chunks ends with the connection, which is not kept") {
+TEST_CASE("an answer without a length or chunks ends with the connection, which is not reused") {
   ReplyReader reader = read_in_pieces("HTTP/1.1 200 OK\r\n\r\nhel", 1000);
   REQUIRE(reader.hear("lo"));
   CHECK_FALSE(reader.is_whole());
@@ -77,7 +77,7 @@ TEST_CASE("an answer without a length or chunks ends with the connection, which 
   CHECK_FALSE(reader.is_kept());
 }
 
-TEST_CASE("what is cut off is said to be") {
+TEST_CASE("a truncated answer is reported as truncated") {
   CHECK(ReplyReader(body_max).end().error().reason == "connection closed without a response");
   for (const std::size_t size : {1U, 30U, 150U, 175U, 190U}) {
     CAPTURE(size);
@@ -89,7 +89,7 @@ TEST_CASE("what is cut off is said to be") {
   }
 }
 
-TEST_CASE("what is no answer, too long, or more than one is refused in words") {
+TEST_CASE("an answer that is invalid, too long, or more than one is rejected with a reason") {
   CHECK(why_refused("SSH-2.0-x\r\n\r\n") == "the response is not HTTP");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n") == "the response is not HTTP");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n") ==

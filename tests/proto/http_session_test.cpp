@@ -18,12 +18,12 @@ namespace {
 
 struct Heard {
   std::vector<Request> requests;
-  std::string said;  // everything, in order
+  std::string said;  // all bytes, in order
   std::string reason;
   bool closed = false;
 };
 
-// Bytes that come in pieces of that size, to somebody who answers each request with "<target>\n".
+// Bytes in pieces of that size, to a server that answers each request with "<target>\n".
 Heard talk(std::string_view bytes, std::size_t piece_size = std::string_view::npos) {
   Session session;
   Heard heard;
@@ -48,7 +48,7 @@ Heard talk(std::string_view bytes, std::size_t piece_size = std::string_view::np
   return heard;
 }
 
-// The status of a conversation that was refused; 0: it was not.
+// The status of a rejected conversation; 0: it was not rejected.
 int refusal_of(std::string_view bytes) {
   const Heard heard = talk(bytes);
   if (heard.reason.empty()) return 0;
@@ -65,7 +65,7 @@ std::string get(const std::string& fields, const std::string& line = "GET / HTTP
 
 }  // namespace
 
-TEST_CASE("a request comes out with its method, its target and its host") {
+TEST_CASE("a request is parsed into its method, its target and its host") {
   const Heard heard = talk("GET /metrics?x=1 HTTP/1.1\r\nHost: 127.0.0.1:29400\r\n\r\n");
   REQUIRE(heard.requests.size() == 1);
   CHECK(heard.requests[0] == Request{Method::get, "/metrics?x=1", "127.0.0.1:29400"});
@@ -80,7 +80,7 @@ TEST_CASE("a request comes out with its method, its target and its host") {
         "/metrics?x=1\n");
 }
 
-TEST_CASE("however the bytes are cut, the same is said") {
+TEST_CASE("the replies are the same however the bytes are cut") {
   const std::string conversations[] = {
       get("") + get("X: y\r\n", "HEAD /a HTTP/1.1") + get("", "GET /b HTTP/1.1"),
       get("Content-Length: 5\r\n", "POST / HTTP/1.1") + "hello" + get("", "GET /c HTTP/1.1"),
@@ -101,8 +101,7 @@ TEST_CASE("however the bytes are cut, the same is said") {
   }
 }
 
-TEST_CASE(
-    "many requests at once are answered one after the other, and never two before an answer") {
+TEST_CASE("pipelined requests are answered one after the other, and never two at once") {
   std::string bytes;
   for (int at = 0; at < 20; ++at) bytes += get("", "GET /" + std::to_string(at) + " HTTP/1.1");
   const Heard heard = talk(bytes);
@@ -117,7 +116,7 @@ TEST_CASE(
   CHECK(std::holds_alternative<Session::Asked>(session.next()));
 }
 
-TEST_CASE("HEAD is told how long the answer would be, and not the answer") {
+TEST_CASE("HEAD returns the length of the answer without the answer") {
   const Heard heard = talk(get("", "HEAD /long HTTP/1.1") + get("", "GET /b HTTP/1.1"));
   REQUIRE(heard.requests.size() == 2);
   CHECK(heard.requests[0].method == Method::head);
@@ -126,7 +125,7 @@ TEST_CASE("HEAD is told how long the answer would be, and not the answer") {
   CHECK(heard.said.ends_with("\r\n\r\n/b\n"));
 }
 
-TEST_CASE("a client that wants to end, or is of the last century, is answered and closed") {
+TEST_CASE("a client that asks to close, or uses HTTP/1.0, is answered and closed") {
   const Heard heard = talk(get("Connection: close\r\n") + get("", "GET /b HTTP/1.1"));
   CHECK(heard.requests.size() == 1);
   CHECK(heard.closed);
@@ -137,7 +136,7 @@ TEST_CASE("a client that wants to end, or is of the last century, is answered an
   CHECK(old.closed);
 }
 
-TEST_CASE("a body is counted and not read, and what follows it is the next request") {
+TEST_CASE("a body is counted and not read, and the next request follows it") {
   const Heard heard = talk(get("Content-Length: 30\r\n", "POST / HTTP/1.1") +
                            "GET /smuggled HTTP/1.1\r\n\r\nxxxx" + get("", "GET /b HTTP/1.1"));
   REQUIRE(heard.requests.size() == 2);
@@ -145,7 +144,7 @@ TEST_CASE("a body is counted and not read, and what follows it is the next reque
   CHECK(heard.requests[1].target == "/b");
 }
 
-TEST_CASE("whatever two readers could take for two things is refused") {
+TEST_CASE("a request that two parsers could read differently is rejected") {
   CHECK(refusal_of(get("Transfer-Encoding: chunked\r\n", "POST / HTTP/1.1")) == 501);
   CHECK(refusal_of(get("Transfer-Encoding: identity\r\n")) == 501);
   CHECK(refusal_of(get("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n")) != 0);
@@ -166,7 +165,7 @@ TEST_CASE("whatever two readers could take for two things is refused") {
   CHECK(refusal_of(get("Expect: 100-continue\r\n", "POST / HTTP/1.1")) == 417);
 }
 
-TEST_CASE("what is too long is refused with a status that says so, and is not kept") {
+TEST_CASE("a request that is too long is rejected with its status and not kept") {
   CHECK(refusal_of(get("X: " + std::string(bounds::http_head_bytes_max, 'x') + "\r\n")) == 431);
   CHECK(refusal_of("GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x')) == 431);
   std::string many;
@@ -180,8 +179,8 @@ TEST_CASE("what is too long is refused with a status that says so, and is not ke
   CHECK(session.room() == bounds::http_head_bytes_max + bounds::http_body_bytes_max);
 }
 
-TEST_CASE("a method, a version or a target that is not served has a status of its own") {
-  // Whoever knows what can be asked for says with which methods.
+TEST_CASE("a method, version or target that is not supported has its own status") {
+  // The handler knows the targets and lists their methods.
   const auto removal = talk(get("", "DELETE / HTTP/1.1"));
   REQUIRE(removal.requests.size() == 1);
   CHECK(removal.requests[0].method == Method::other);
@@ -203,13 +202,13 @@ TEST_CASE("a method, a version or a target that is not served has a status of it
   CHECK(refusal_of("GET /\n\n") == 400);
 }
 
-TEST_CASE("what was asked before a request that is refused is still answered") {
+TEST_CASE("requests before a rejected request are still answered") {
   const Heard heard = talk(get("", "GET /first HTTP/1.1") + "rubbish\r\n\r\n");
   CHECK(heard.requests.size() == 1);
   CHECK(heard.said.find("/first\n") < heard.said.find("HTTP/1.1 400 Bad Request"));
 }
 
-TEST_CASE("nothing more is taken after the last answer") {
+TEST_CASE("nothing is read after the last answer") {
   Session session;
   session.hear("rubbish\r\n\r\n" + get(""));
   REQUIRE(std::holds_alternative<Session::Refused>(session.next()));
@@ -218,7 +217,7 @@ TEST_CASE("nothing more is taken after the last answer") {
   CHECK(std::holds_alternative<Session::NeedMore>(session.next()));
 }
 
-TEST_CASE("this machine is asked for by an address, as localhost, or by its names") {
+TEST_CASE("the host of a request must be an address, localhost, or a name of this machine") {
   const std::vector<std::string> names = {"node-7", "node-7.example.org"};
   for (const char* host : {"127.0.0.1", "127.0.0.1:29400", "10.0.0.3:1", "[::1]", "[fe80::1]:80",
                            "localhost", "LOCALHOST:29400", "node-7", "Node-7.example.ORG:1"}) {
@@ -234,7 +233,7 @@ TEST_CASE("this machine is asked for by an address, as localhost, or by its name
   }
 }
 
-TEST_CASE("what a request says in its body, and whether a page in a browser asks, is handed on") {
+TEST_CASE("the body of a request, and whether it comes from a web page, are passed on") {
   const std::string body = R"({"reason": "enough"})";
   const Heard heard = talk(
       "POST /stop HTTP/1.1\r\nHost: a\r\nAccept: text/plain;q=0.5\r\nContent-Type: "

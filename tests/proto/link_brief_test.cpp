@@ -41,29 +41,29 @@ Finish large() {
 
 }  // namespace
 
-TEST_CASE("the largest end there can be is told to ten thousand nodes in 512 bytes each") {
-  const Finish told = brief(large());
-  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
-  CHECK(told.exit_code == 255);
-  CHECK(told.root->rank == Rank{12'799'999});
-  CHECK(told.consequence_count == 12'799'998);
-  CHECK(told.reason.ends_with("…"));
+TEST_CASE("the largest possible end report takes 512 bytes for each of ten thousand nodes") {
+  const Finish shortened = brief(large());
+  CHECK(encode(shortened).size() <= bounds::round_frame_bytes_max);
+  CHECK(shortened.exit_code == 255);
+  CHECK(shortened.root->rank == Rank{12'799'999});
+  CHECK(shortened.consequence_count == 12'799'998);
+  CHECK(shortened.reason.ends_with("…"));
 }
 
-TEST_CASE("an ordinary end is told whole, with up to eight consequences by name") {
+TEST_CASE("an ordinary end report is complete, with up to eight consequences by name") {
   Finish finish{.exit_code = 3,
                 .reason = "rank 3 on beta failed",
                 .root = Failure{.rank = Rank{3}, .host = "beta", .message = "ValueError: no"},
                 .consequence_count = 20};
   finish.consequences.assign(20, {Rank{1}, GroupRank{0}, {false, 1}});
-  const Finish told = brief(finish);
-  CHECK(told.consequences.size() == bounds::consequences_brief_max);
-  CHECK(told.consequence_count == 20);
-  CHECK(told.root == finish.root);
-  CHECK(told.reason == finish.reason);
+  const Finish shortened = brief(finish);
+  CHECK(shortened.consequences.size() == bounds::consequences_brief_max);
+  CHECK(shortened.consequence_count == 20);
+  CHECK(shortened.root == finish.root);
+  CHECK(shortened.reason == finish.reason);
 }
 
-TEST_CASE("a seat has 512 bytes at most, whatever failed in the round before") {
+TEST_CASE("a seat takes at most 512 bytes, whatever failed in the round before") {
   Sealed sealed{.round = RoundNumber{100'000},
                 .restart_count = 1000,
                 .group_rank = GroupRank{99'999},
@@ -86,7 +86,7 @@ TEST_CASE("a seat has 512 bytes at most, whatever failed in the round before") {
   REQUIRE(cut.failed_before);
   CHECK(cut.failed_before->cause == node_lost);
   CHECK(cut.failed_before->message.ends_with("…"));
-  // A seat is never lost for it.
+  // A seat is never dropped because of it.
   sealed.neighbour.assign(bounds::node_addresses_max, std::string(45, 'f'));
   sealed.failed_before = *large().root;
   const Sealed bare = brief(sealed);
@@ -94,7 +94,7 @@ TEST_CASE("a seat has 512 bytes at most, whatever failed in the round before") {
   CHECK_FALSE(bare.failed_before);
 }
 
-TEST_CASE("a sentence is never cut inside a character") {
+TEST_CASE("a text is never cut inside a character") {
   Finish finish = large();
   finish.root->message.clear();
   for (int i = 0; i < 500; ++i) finish.root->message += "é";
@@ -103,7 +103,7 @@ TEST_CASE("a sentence is never cut inside a character") {
   CHECK((message.size() - std::string("…").size()) % 2 == 0);
 }
 
-TEST_CASE("why the job ended is told before where its time went") {
+TEST_CASE("the reason of the end takes precedence over the time accounting") {
   const std::string lost =
       "node 1 on host1 (10.77.13.2) is lost: nothing was heard of it for 3.0 s";
   Finish finish{.exit_code = 1,
@@ -111,13 +111,13 @@ TEST_CASE("why the job ended is told before where its time went") {
                 .root = Failure{.rank = Rank{1}, .host = "host1", .message = lost},
                 .time = TimeUse{.wall = 1h}};
   finish.time->lost.assign(10, {.cause = "a loss of hosts", .host = "host1"});
-  const Finish told = brief(finish);
-  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
-  CHECK(told.reason == lost);
-  CHECK(told.root->message == lost);
+  const Finish shortened = brief(finish);
+  CHECK(encode(shortened).size() <= bounds::round_frame_bytes_max);
+  CHECK(shortened.reason == lost);
+  CHECK(shortened.root->message == lost);
 }
 
-TEST_CASE("of what took a job's time the longest is told") {
+TEST_CASE("the largest parts of the time accounting are kept") {
   Finish finish{.exit_code = 3, .reason = "rank 3 on beta failed", .time = TimeUse{.wall = 1h}};
   for (int i = 0; i < 20; ++i) {
     LostTime& lost = finish.time->lost.emplace_back();
@@ -125,15 +125,15 @@ TEST_CASE("of what took a job's time the longest is told") {
     lost.count = 1;
     of(lost.time, Account::draining) = std::chrono::seconds{i};
   }
-  const Finish told = brief(finish);
-  REQUIRE(told.time);
-  CHECK(told.time->wall == 1h);
-  REQUIRE(told.time->lost.size() >= 2);
-  CHECK(told.time->lost.size() < 20);
-  CHECK(told.time->lost[0].cause == "cause 19");
-  CHECK(told.time->lost[1].cause == "cause 18");
-  CHECK(told.reason == finish.reason);
-  CHECK(encode(told).size() <= bounds::round_frame_bytes_max);
+  const Finish shortened = brief(finish);
+  REQUIRE(shortened.time);
+  CHECK(shortened.time->wall == 1h);
+  REQUIRE(shortened.time->lost.size() >= 2);
+  CHECK(shortened.time->lost.size() < 20);
+  CHECK(shortened.time->lost[0].cause == "cause 19");
+  CHECK(shortened.time->lost[1].cause == "cause 18");
+  CHECK(shortened.reason == finish.reason);
+  CHECK(encode(shortened).size() <= bounds::round_frame_bytes_max);
 }
 
 }  // namespace link_brief_test

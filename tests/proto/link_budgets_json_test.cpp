@@ -10,7 +10,7 @@ namespace link_budgets_json_test {
 using namespace cpprun;
 using nlohmann::json;
 
-TEST_CASE("purses travel by their causes, and null is no limit") {
+TEST_CASE("budgets are encoded by their causes, and null means no limit") {
   const std::vector<CauseBudget> budgets = {{"hang", 1}, {"node", {}}};
   const json frame = link::budgets_json(budgets);
   CHECK(frame.dump() == R"({"hang":1,"node":null})");

@@ -42,7 +42,7 @@ std::string frame_of(std::string_view body) {
 
 }  // namespace
 
-TEST_CASE("a join survives the wire, with all that a job does about failures") {
+TEST_CASE("a join survives a round trip, with all rules about failures") {
   check_round_trip(Join{.job = "j",
                         .host = "h",
                         .pid = 7,
@@ -70,7 +70,7 @@ TEST_CASE("a join survives the wire, with all that a job does about failures") {
   check_round_trip(Join{.job = "j", .host = "h"});
 }
 
-TEST_CASE("every other link message survives the wire") {
+TEST_CASE("every other link message survives a round trip") {
   check_round_trip(
       Failed{.round = RoundNumber{1}, .failure = example_failure(), .noticed = AgentTime{5}});
   check_round_trip(Succeeded{.round = RoundNumber{1}});
@@ -87,7 +87,7 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(Standby{RoundNumber{3}, "fd00::2", 29500});
   check_round_trip(NotLeading{"the coordinator responds again"});
   check_round_trip(Led{"10.0.0.7", 29500});
-  check_round_trip(NotLeading{"it stands by", "10.0.0.7", 29400});
+  check_round_trip(NotLeading{"it is a standby", "10.0.0.7", 29400});
   check_round_trip(Members{std::uint64_t{1} << 60,
                            {"10.0.0.1:29400", "[fd00::1]:29400"},
                            std::chrono::milliseconds(4000)});
@@ -140,7 +140,7 @@ TEST_CASE("every other link message survives the wire") {
   check_round_trip(Dismissed{.reason = "uid 0 (root) drained node 3"});
 }
 
-TEST_CASE("durations travel as the whole numbers that agents have always sent") {
+TEST_CASE("durations are encoded as the whole numbers that agents have always sent") {
   const Join join{.job = "j",
                   .host = "h",
                   .pid = 7,
@@ -157,13 +157,13 @@ TEST_CASE("durations travel as the whole numbers that agents have always sent") 
   CHECK(
       encode(Heartbeat{.sent = AgentTime{1'000'000}, .round_trip = Duration(250'999)}).substr(4) ==
       R"({"say":"heartbeat","sent":1000000,"trip":250})");
-  // Longer than an int has milliseconds: as long as it can be said, and not something negative.
+  // More milliseconds than an int has: the longest possible, and not a negative number.
   const std::string endless = encode(Join{.job = "j", .host = "h", .lease = Duration::max()});
   CHECK(endless.find(R"("lease_ms":2147483647)") != std::string::npos);
   CHECK(decode(frame_of(R"({"say":"heartbeat","sent":1,"trip":4294967296})")).has_value() == false);
 }
 
-TEST_CASE("a seat is the same for peers that do not know what failed before") {
+TEST_CASE("a seat is unchanged for peers that do not know of earlier failures") {
   const Sealed sealed{.round = RoundNumber{2}, .store_port = 29500};
   // As an older coordinator sends it.
   const std::string old =
@@ -175,7 +175,7 @@ TEST_CASE("a seat is the same for peers that do not know what failed before") {
       Sealed{.round = RoundNumber{2}, .store_port = 29500, .failed_before = example_failure()});
 }
 
-TEST_CASE("a frame is decoded only when all of it has arrived") {
+TEST_CASE("a frame is decoded only when it has arrived completely") {
   const std::string frame = encode(Waiting{.reason = "for you"});
   for (std::size_t length = 0; length < frame.size(); ++length) {
     const auto decoded = decode(std::string_view{frame}.substr(0, length));
@@ -193,7 +193,7 @@ TEST_CASE("two frames in one packet are decoded one after the other") {
   CHECK(decoded->value().message == Message{Heartbeat{}});
 }
 
-TEST_CASE("a frame that nobody could have meant is refused with a reason") {
+TEST_CASE("an impossible frame is rejected with a reason") {
   CHECK(decode(std::string("\xff\xff\xff\x7f", 4)).error().reason ==
         "a link frame of 2147483647 bytes, and the maximum is 32768");
   CHECK(decode(frame_of(R"({"say":"dance"})")).error().reason == "unknown link message \"dance\"");
@@ -227,7 +227,7 @@ TEST_CASE("join and sealed, the messages of a round, stay within 512 bytes") {
   CHECK(encode(sealed).size() < 300);
 }
 
-TEST_CASE("a worker's half characters and endless lines do not break a frame") {
+TEST_CASE("a worker's incomplete characters and endless lines do not break a frame") {
   Failure failure = example_failure();
   failure.message = std::string("\xff\xfe half") + std::string(1 << 20, 'x');
   failure.message[10] = '\x01';
@@ -239,7 +239,7 @@ TEST_CASE("a worker's half characters and endless lines do not break a frame") {
   CHECK(message.ends_with("…"));
 }
 
-TEST_CASE("a stranger's words move no cursor and forge no line of a log") {
+TEST_CASE("untrusted text moves no cursor and forges no log line") {
   const Join forged{.job = "j", .host = "x\n\x1b[31mcpprun: job mine failed", .role = "a\tb\rc"};
   const auto join = std::get<Join>(decode(encode(forged))->value().message);
   CHECK(join.host == "x??[31mcpprun: job mine failed");
@@ -266,7 +266,7 @@ TEST_CASE("a stranger's words move no cursor and forge no line of a log") {
   CHECK(unreadable.error().reason.find("\u202e") == std::string::npos);
 }
 
-TEST_CASE("a clock that cannot be is taken for the latest that can") {
+TEST_CASE("an impossible time is decoded as the latest possible one") {
   const auto join = std::get<Join>(
       decode(encode(Join{.job = "j", .host = "h", .sent = AgentTime::max()}))->value().message);
   CHECK(join.sent == std::chrono::microseconds{bounds::agent_time_max});

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A worker in the middle of a long training, as each of eight on a node.
+// A worker in the middle of a long training, as one of eight on a node.
 WorkerStats training(int local_rank) {
   return {.local_rank = LocalRank{local_rank},
           .pid = 2'345'678 + 3 * local_rank,
@@ -57,7 +57,7 @@ std::string refusal_of_rows(std::string_view rows) {
 
 }  // namespace
 
-TEST_CASE("figures survive the wire, and what is not known stays unknown") {
+TEST_CASE("statistics survive a round trip, and unknown values stay unknown") {
   CHECK(through_the_wire(of_node(8)) == of_node(8));
   Status status = of_node(3);
   status.workers[1] = {.local_rank = LocalRank{1}, .state = WorkerState::starting};
@@ -65,7 +65,7 @@ TEST_CASE("figures survive the wire, and what is not known stays unknown") {
   CHECK(through_the_wire(status) == status);
 }
 
-TEST_CASE("a total and metrics survive the wire, with six digits, and of no worker else") {
+TEST_CASE("a total and metrics survive a round trip with six digits, for their worker only") {
   Status status = of_node(3);
   status.workers[1].total = 2'000'000;
   status.workers[1].metrics = {{"loss", 0.25}, {"lr", 3e-5}, {"z", {}}};
@@ -75,7 +75,7 @@ TEST_CASE("a total and metrics survive the wire, with six digits, and of no work
   CHECK(through_the_wire(status).workers[1].metrics.front().value == 1.23457);
 }
 
-TEST_CASE("a last line and a GPU survive the wire, with a total and without") {
+TEST_CASE("a last line and a GPU survive a round trip, with a total and without") {
   Status status = of_node(4);
   status.workers[0].last_line = "epoch 3: \"loss\" 0.25 \xC3\xA4";
   status.workers[1].gpu = {.index = 7, .percent = 98, .used_mib = 71'234, .total_mib = 81'559};
@@ -85,7 +85,7 @@ TEST_CASE("a last line and a GPU survive the wire, with a total and without") {
   CHECK(through_the_wire(status) == status);
 }
 
-TEST_CASE("the largest worker with all its metrics fits a frame") {
+TEST_CASE("the largest worker with all its metrics fits in a frame") {
   WorkerStats wild{.local_rank = LocalRank{bounds::local_world_size_max - 1},
                    .pid = std::numeric_limits<int>::max(),
                    .state = WorkerState::failed,
@@ -111,7 +111,7 @@ TEST_CASE("the largest worker with all its metrics fits a frame") {
   CHECK(brief(status) == status);
 }
 
-TEST_CASE("eight workers of a long training fit a frame, with their last lines and GPUs") {
+TEST_CASE("eight workers of a long training fit in a frame, with their last lines and GPUs") {
   Status all = of_node(8);
   CHECK(encode(all).size() <= 512);
   for (WorkerStats& each : all.workers) {
@@ -122,7 +122,7 @@ TEST_CASE("eight workers of a long training fit a frame, with their last lines a
   CHECK(brief(all) == all);
 }
 
-TEST_CASE("of more workers the first are told, and of any at least one") {
+TEST_CASE("of too many workers the first are sent, and at least one") {
   const Status some = brief(of_node(2048));
   CHECK(encode(some).size() <= status_frame_bytes_max);
   CHECK(some.workers.size() >= 8);
@@ -147,7 +147,7 @@ TEST_CASE("of more workers the first are told, and of any at least one") {
   CHECK(encode(brief(wild)).size() <= status_frame_bytes_max);
 }
 
-TEST_CASE("a figure beyond what anybody believes is told as the last that is believed") {
+TEST_CASE("a value beyond the plausible maximum is sent as the maximum") {
   Status status{.round = RoundNumber{1}, .workers = {{.since = -5s, .step = -7, .samples = -1}}};
   status.workers.front().cpu_percent = std::numeric_limits<std::int64_t>::max();
   const auto read = through_the_wire(status).workers.front();
@@ -156,7 +156,7 @@ TEST_CASE("a figure beyond what anybody believes is told as the last that is bel
   CHECK(read.cpu_percent == 100 * bounds::cpus_max);
 }
 
-TEST_CASE("a total and metrics of a stranger's worker are looked at") {
+TEST_CASE("a total and metrics of an untrusted worker are validated") {
   const auto refusal = [](const char* extras) {
     return refusal_of_rows(fmt::format("[[0,1,1,0,-1,-1,-1,-1,-1,-1,-1,-1,{}]]", extras));
   };
@@ -182,7 +182,7 @@ TEST_CASE("a total and metrics of a stranger's worker are looked at") {
   }
 }
 
-TEST_CASE("numbers of a stranger's worker are looked at, each of them") {
+TEST_CASE("every number of an untrusted worker is validated") {
   CHECK(refusal_of_rows("[[0,1,1,0,-1,-1,-1,-1,-1,-1,-1,-1]]").empty());
   CHECK(refusal_of_rows("[[2048,1,1,0,0,0,0,0,0,0,0,0]]") ==
         "invalid link frame: local_rank=2048 is out of range");
@@ -190,7 +190,7 @@ TEST_CASE("numbers of a stranger's worker are looked at, each of them") {
   CHECK(refusal_of_rows("[[0,1,5,0,0,0,0,0,0,0,0,0]]").find("state=5") != std::string::npos);
   CHECK(refusal_of_rows("[[0,1,1,-1,0,0,0,0,0,0,0,0]]").find("since=-1") != std::string::npos);
   CHECK(refusal_of_rows("[[0,1,1,0,-2,0,0,0,0,0,0,0]]").find("step=-2") != std::string::npos);
-  // 2^64 - 1 is no -1, and a sum of two rows is looked at as the rows are.
+  // 2^64 - 1 is not -1, and a sum of two rows is validated like the rows.
   CHECK_FALSE(refusal_of_rows("[[0,1,1,0,18446744073709551615,0,0,0,0,0,0,0]]").empty());
   CHECK_FALSE(
       refusal_of_rows("[[0,1,1,0,0,0,0,0,0,0,819200,0],[1,0,0,0,0,0,0,0,0,0,1,0]]").empty());
@@ -201,7 +201,7 @@ TEST_CASE("numbers of a stranger's worker are looked at, each of them") {
   CHECK_FALSE(refusal_of_rows("7").empty());
 }
 
-TEST_CASE("a worker is told of once in a message, and they come in order") {
+TEST_CASE("each worker is listed once in a message, and in order") {
   CHECK(refusal_of_rows("[[1,1,1,0,0,0,0,0,0,0,0,0],[0,1,0,0,0,0,0,0,0,0,0,0]]")
             .find("local_rank=1") != std::string::npos);
   CHECK(refusal_of_rows("[[1,1,1,0,0,0,0,0,0,0,0,0],[-1,1,0,0,0,0,0,0,0,0,0,0]]")

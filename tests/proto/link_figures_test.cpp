@@ -9,7 +9,7 @@ using namespace cpprun;
 using namespace cpprun::link;
 using namespace std::chrono_literals;
 
-TEST_CASE("figures are whole numbers, and -1 where nothing is known") {
+TEST_CASE("statistics are whole numbers, and -1 if unknown") {
   const WorkerStats figures{.local_rank = LocalRank{2},
                             .pid = 7,
                             .state = WorkerState::ending,
@@ -20,7 +20,7 @@ TEST_CASE("figures are whole numbers, and -1 where nothing is known") {
   CHECK(figures_of(row_of(figures)) == figures);
 }
 
-TEST_CASE("a number that cannot be is named") {
+TEST_CASE("an impossible number is named") {
   FiguresRow row = row_of({});
   row[2] = 5;
   CHECK(figures_of(row).error().reason == "state=5 is out of range");

@@ -17,7 +17,7 @@ Failed failed_with(ExitStatus status) {
   return {.round = RoundNumber{1}, .failure = {.host = "h", .status = status}};
 }
 
-// Why the frame that says so is refused; empty where it passes.
+// Why the frame of that message is rejected; empty if it is accepted.
 std::string refusal_of(const Message& message) {
   const auto decoded = decode(encode(message));
   return decoded ? std::string{} : decoded.error().reason;
@@ -32,8 +32,8 @@ std::string refusal_of_text(std::string_view body) {
 
 }  // namespace
 
-TEST_CASE("no worker ends with a code or a signal that no kernel tells") {
-  // 256 is 0 to whoever waits for the process.
+TEST_CASE("an exit code or a signal that no kernel reports is rejected") {
+  // A parent process would see 256 as 0.
   CHECK(refusal_of(failed_with({false, 256})) ==
         "invalid link message \"failed\": status=256 is out of range");
   CHECK(refusal_of(failed_with({false, 0})) ==
@@ -74,7 +74,7 @@ TEST_CASE("a thousand addresses and names of five thousand bytes end the link") 
   CHECK(refusal_of(join).find("a job's id of 769 bytes") != std::string::npos);
 }
 
-TEST_CASE("a number that does not fit its place is refused and not cut") {
+TEST_CASE("a number that does not fit its field is rejected and not truncated") {
   // 2^32 + 1 would be 1.
   CHECK(refusal_of_text(R"({"say":"drained","round":4294967297})") ==
         "invalid link frame: round is not a whole number, or out of range");
@@ -92,7 +92,7 @@ TEST_CASE("a number that does not fit its place is refused and not cut") {
           .empty());
 }
 
-TEST_CASE("nobody has computed unsaved, or is watched, for less than no time or for ever") {
+TEST_CASE("unsaved time and watch time are neither negative nor endless") {
   CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":2147483647})").empty());
   CHECK(refusal_of_text(R"({"say":"drained","round":1,"unsaved_ms":-1})") ==
         "invalid link message \"drained\": unsaved_ms=-1 is out of range");
@@ -103,7 +103,7 @@ TEST_CASE("nobody has computed unsaved, or is watched, for less than no time or 
   CHECK_FALSE(refusal_of_text(R"({"say":"heartbeat","sent":1,"trip":0,"watch_ms":-1})").empty());
 }
 
-TEST_CASE("a seat whose numbers contradict each other is refused") {
+TEST_CASE("a seat with contradictory numbers is rejected") {
   const Sealed seat{.round = RoundNumber{1},
                     .group_rank = GroupRank{1},
                     .group_world_size = 2,
@@ -126,7 +126,7 @@ TEST_CASE("a seat whose numbers contradict each other is refused") {
   CHECK(changed([](Sealed& s) { s.restart_count = -1; }).find("restart=-1") != std::string::npos);
 }
 
-TEST_CASE("ranks and pids below zero are nobody's, and sentences have their bound") {
+TEST_CASE("negative ranks and pids are rejected, and texts are limited") {
   Failed failed = failed_with({false, 1});
   failed.failure.rank = Rank{-1};
   CHECK(refusal_of(failed).find("rank=-1") != std::string::npos);
@@ -142,7 +142,7 @@ TEST_CASE("ranks and pids below zero are nobody's, and sentences have their boun
   const std::string long_text(7000, 'x');
   CHECK(refusal_of_text("{\"say\":\"leave\",\"signal\":15,\"reason\":\"" + long_text + "\"}") ==
         "invalid link message \"leave\": a reason of 7000 bytes, and the maximum is 6147");
-  // What the encoder cuts is within it.
+  // The encoder's limit is within it.
   CHECK(refusal_of(Leave{.signal = 15, .reason = long_text}).empty());
 }
 
@@ -157,13 +157,13 @@ TEST_CASE("a question for the host and its answer have the bounds of a join") {
   CHECK(refusal_of(sealed).find("5 neighbours") != std::string::npos);
 }
 
-TEST_CASE("a save names a signal that there is") {
+TEST_CASE("a save names an existing signal") {
   CHECK(refusal_of(Save{.signal = 10}).empty());
   CHECK(refusal_of(Save{.signal = 0}).find("signal=0") != std::string::npos);
   CHECK(refusal_of(Save{.signal = 65}).find("signal=65") != std::string::npos);
 }
 
-TEST_CASE("what is left to a standby comes in parts that fit, and its place is one") {
+TEST_CASE("a standby's record is sent in parts that fit, and its address is valid") {
   CHECK(refusal_of(Record{RoundNumber{1}, 2, 3, std::string(12 * 1024, '\xFF')}).empty());
   CHECK(refusal_of(Record{RoundNumber{1}, 0, 1, std::string(12 * 1024 + 1, 'x')})
             .find("12289 bytes") != std::string::npos);

@@ -12,7 +12,7 @@ using namespace cpprun;
 using namespace cpprun::link;
 using Kind = StandbyRecord::Kind;
 
-TEST_CASE("what is written into a frame between cppruns is read out of it") {
+TEST_CASE("a frame between cppruns survives a round trip") {
   const std::string bytes(standby_frame_room("job"), 'x');
   const StandbyRecord said{.kind = Kind::log,
                            .number = std::uint64_t{1} << 60,
@@ -34,7 +34,7 @@ TEST_CASE("what is written into a frame between cppruns is read out of it") {
         StandbyRecord{.kind = Kind::has, .number = 3});
 }
 
-TEST_CASE("a frame between cppruns that is none is told") {
+TEST_CASE("an invalid frame between cppruns is reported") {
   const auto reason = [](std::string_view frame) {
     const auto read = read_standby_frame(frame);
     return read ? std::string() : read.error().reason;

@@ -31,7 +31,7 @@ std::string frame_of(const std::vector<StreamRecord>& records, RoundNumber round
   return writer.finish();
 }
 
-// Why it cannot be read; empty: it can.
+// Why it cannot be decoded; empty if it can.
 std::string trouble_with(std::string_view frame) {
   StreamFrameReader reader(frame);
   const auto round = reader.round();
@@ -45,7 +45,7 @@ std::string trouble_with(std::string_view frame) {
 
 }  // namespace
 
-TEST_CASE("what is written into a frame of streams is read from it") {
+TEST_CASE("a stream frame survives a round trip") {
   const std::string bytes = frame_of(all_kinds);
   const auto frame = first_frame(bytes);
   REQUIRE(frame);
@@ -63,7 +63,7 @@ TEST_CASE("what is written into a frame of streams is read from it") {
   CHECK(reader.next()->has_value() == false);
 }
 
-TEST_CASE("a frame that is not there in full is waited for, and one that is too long is refused") {
+TEST_CASE("an incomplete frame is waited for, and a frame that is too long is rejected") {
   const std::string bytes = frame_of(all_kinds);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CHECK(first_frame(std::string_view(bytes).substr(0, size))->has_value() == false);
@@ -73,14 +73,14 @@ TEST_CASE("a frame that is not there in full is waited for, and one that is too 
         "a link frame of 2147483647 bytes, and the maximum is 32768");
 }
 
-TEST_CASE("a frame of streams that is torn or says what nobody says is refused") {
+TEST_CASE("a truncated or invalid stream frame is rejected") {
   const std::string bytes = frame_of(all_kinds).substr(4);
   std::size_t torn = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string trouble = trouble_with(std::string_view(bytes).substr(0, size));
     if (trouble == "a link frame with a truncated stream record") ++torn;
   }
-  // Cut between two records, or before the mark, it is torn nowhere.
+  // Cut between two records, or before the mark, it is not truncated.
   CHECK(torn == bytes.size() - 1 - all_kinds.size());
   CHECK(trouble_with("{\"say\":\"join\"}") == "a link frame without streams");
   std::string strange = frame_of({all_kinds[0]}).substr(4);
@@ -90,7 +90,7 @@ TEST_CASE("a frame of streams that is torn or says what nobody says is refused")
   CHECK(trouble_with(strange) == "a link frame with a record of unknown kind 0");
 }
 
-TEST_CASE("a frame that is filled up to its room keeps its bound") {
+TEST_CASE("a frame filled to capacity stays within its limit") {
   StreamFrameWriter writer({1});
   CHECK(writer.empty());
   const std::string many(writer.room(), 'x');

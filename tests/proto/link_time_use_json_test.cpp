@@ -13,7 +13,7 @@ namespace link_time_use_json_test {
 using namespace cpprun;
 using namespace cpprun::link;
 
-TEST_CASE("times that cannot be are refused") {
+TEST_CASE("impossible times are rejected") {
   const auto refused = [](const std::string& time) {
     std::string body =
         R"({"say":"finish","code":0,"reason":"","others":[],"other_count":0,"time":)" + time + "}";
@@ -29,7 +29,7 @@ TEST_CASE("times that cannot be are refused") {
   CHECK(refused(R"({"wall":1,"nodes":7,"lost":[]})"));
 }
 
-TEST_CASE("people and their scripts read seconds by the names of the accounts") {
+TEST_CASE("the JSON has seconds under the names of the accounts") {
   TimeUse use{.wall = std::chrono::milliseconds{2500}};
   of(use.nodes, Account::training) = std::chrono::seconds{4};
   use.lost = {{.cause = "killed", .host = "beta", .count = 1, .time = {}}};

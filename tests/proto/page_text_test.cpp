@@ -7,14 +7,14 @@ namespace page_text_test {
 
 using namespace cpprun;
 
-TEST_CASE("words of a page are no commands of man(7), and their dashes no hyphens") {
+TEST_CASE("text of a man page has no man(7) commands, and its dashes are not hyphens") {
   CHECK(roff_text("a --flag") == "a \\-\\-flag");
   CHECK(roff_text("C:\\n") == "C:\\en");
   CHECK(roff_text(".SH") == "\\&.SH");
   CHECK(roff_text("'br") == "\\&'br");
 }
 
-TEST_CASE("a word of a shell is one word") {
+TEST_CASE("a quoted shell word is one word") {
   CHECK(shell_word("a b") == "'a b'");
   CHECK(shell_word("don't") == "'don'\\''t'");
   CHECK(shell_word("") == "''");

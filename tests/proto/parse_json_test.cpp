@@ -21,7 +21,7 @@ std::string nested(std::size_t depth, const std::string& open, const std::string
 
 }  // namespace
 
-TEST_CASE("text that is JSON is parsed, and anything else is discarded") {
+TEST_CASE("valid JSON is parsed, and anything else is discarded") {
   CHECK(parse_json(R"({"a":[1,"]}"]})")["a"][1] == "]}");
   CHECK(parse_json<nlohmann::ordered_json>(R"({"b":1,"a":2})").begin().key() == "b");
   for (const char* text : {"", "{", "]", "{\"a\":}", "\"", "nul", "{} {}"}) {
@@ -30,19 +30,19 @@ TEST_CASE("text that is JSON is parsed, and anything else is discarded") {
   }
 }
 
-TEST_CASE("text may be nested as deeply as the limit, and no deeper") {
+TEST_CASE("JSON may be nested up to the limit, and no deeper") {
   const auto most = bounds::json_depth_max;
   CHECK(parse_json(nested(most, "[", "]")).is_array());
   CHECK(parse_json(nested(most + 1, "[", "]")).is_discarded());
   CHECK(parse_json(R"({"a":)" + nested(most, "[", "]") + "}").is_discarded());
   CHECK(parse_json(nested(3, "[", "]"), 2).is_discarded());
-  // A million would use up the stack of code that walks them.
+  // A million would exhaust the stack of code that walks them.
   CHECK(parse_json(nested(1'000'000, "[", "]")).is_discarded());
   CHECK(parse_json(nested(1'000'000, "{\"a\":", "")).is_discarded());
   CHECK(parse_json(std::string(1'000'000, '[')).is_discarded());
 }
 
-TEST_CASE("brackets within strings are not nested") {
+TEST_CASE("brackets in strings do not count as nesting") {
   CHECK(json_depth(R"({"a":"[[[\"[["})") == 1);
   CHECK(json_depth(R"([[],{"b":[]}])") == 3);
   CHECK(json_depth("]]]][") == 1);

@@ -10,18 +10,18 @@ namespace restart_rules_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a cause draws on the purse of its own name, or of its group, or of nobody") {
+TEST_CASE("a cause uses the budget of its own name, of its group, or none") {
   const RestartRules rules{.max = 3, .budgets = {{"hang", 1}, {"node", {}}, {"hung", 7}}};
   REQUIRE(rules.budget_for("peer_silent") != nullptr);
   CHECK(rules.budget_for("peer_silent")->cause == "hang");
   CHECK(rules.budget_for("hung")->max == 7);
   CHECK(rules.budget_for("node_lost")->max == std::nullopt);
   CHECK(rules.budget_for("out_of_memory") == nullptr);
-  // Of many failures nothing is known.
+  // Many failures have an unknown cause.
   CHECK(rules.budget_for("") == nullptr);
 }
 
-TEST_CASE("no cause is in two groups, and no group has a cause's name twice") {
+TEST_CASE("no cause is in two groups, and no group has the name of a cause") {
   std::set<std::string_view> seen;
   for (const CauseGroup& group : cause_groups()) {
     CHECK(seen.insert(group.name).second);
@@ -31,7 +31,7 @@ TEST_CASE("no cause is in two groups, and no group has a cause's name twice") {
   }
 }
 
-TEST_CASE("a job may restart where anything at all may be followed by another round") {
+TEST_CASE("a job may restart if anything can be followed by another round") {
   CHECK_FALSE(RestartRules{}.may_restart());
   CHECK_FALSE(RestartRules{.budgets = {{"hang", 0}}}.may_restart());
   CHECK(RestartRules{.max = 1}.may_restart());
@@ -39,13 +39,13 @@ TEST_CASE("a job may restart where anything at all may be followed by another ro
   CHECK(RestartRules{.free_codes = {75}}.may_restart());
 }
 
-TEST_CASE("the longest pause is five minutes, unless a longer one was asked for") {
+TEST_CASE("the longest delay is five minutes unless a longer one is requested") {
   CHECK(RestartRules{}.pause_max() == 0s);
   CHECK(RestartRules{.backoff = 2s}.pause_max() == 5min);
   CHECK(RestartRules{.backoff = 1h}.pause_max() == 1h);
 }
 
-TEST_CASE("the rules read as the flags they came from") {
+TEST_CASE("the rules are printed as the flags that set them") {
   CHECK(to_text(RestartRules{}) == "--max-restarts=0");
   CHECK(to_text({.max = 3,
                  .budgets = {{"hang", 1}, {"node", {}}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Certificates for tests, made on the spot, and a server that shows them, with no network between.
+// Certificates for tests, generated on the fly, and a server that presents them, without a network
+// in between.
 
 #include <doctest/doctest.h>
 #include <openssl/err.h>
@@ -49,8 +50,8 @@ struct Certified {
   }
 };
 
-// For that name, with those other names ("IP:127.0.0.1,DNS:host"), signed by that one, or by
-// itself. `seconds`: how long it holds from now on; below zero it is over.
+// A certificate for that name and those alternative names ("IP:127.0.0.1,DNS:host"), signed by that
+// issuer or by itself. `seconds` is its validity from now on; below zero it has expired.
 inline Certified certify(const std::string& name, const std::string& others = {},
                          const Certified* authority = nullptr, long seconds = 3600) {
   Certified made{CertificateHandle(X509_new()), KeyHandle(EVP_EC_gen("P-256"))};
@@ -80,7 +81,8 @@ inline Certified certify(const std::string& name, const std::string& others = {}
   return made;
 }
 
-// The other end: shows that certificate, and wants to see one of that authority's, if there is one.
+// The server: presents that certificate, and requests a client certificate of that authority, if
+// one is given.
 class TlsServer {
  public:
   explicit TlsServer(const Certified& own, const Certified* wanted = nullptr)

@@ -29,7 +29,7 @@ Pair pair_of(const Secret& secret) {
   return {client_of(secret), server_of({secret})};
 }
 
-// A TLS program of somebody else's, with OpenSSL as it is linked here.
+// A TLS program other than cpprun, with the linked OpenSSL.
 struct UnrelatedPeer {
   SSL_CTX* context;
   SSL* ssl;
@@ -47,7 +47,7 @@ struct UnrelatedPeer {
     SSL_free(ssl);
     SSL_CTX_free(context);
   }
-  // One that it has signed itself, as anybody can.
+  // A self-signed certificate.
   void show_certificate() const {
     EVP_PKEY* const key = EVP_EC_gen("P-256");
     X509* const certificate = X509_new();
@@ -76,9 +76,9 @@ struct UnrelatedPeer {
 
 }  // namespace
 
-TEST_CASE("two who hold the same secret hear each other, and nobody else does") {
+TEST_CASE("only two ends with the same secret can read each other") {
   Pair pair = pair_of(secret_named("blue"));
-  CHECK(pair.client.say("the master's name"));  // before the server has said a word
+  CHECK(pair.client.say("the master's name"));  // before the server has sent a byte
   exchange(pair.client, pair.server);
   REQUIRE(pair.client.is_established());
   REQUIRE(pair.server.is_established());
@@ -93,7 +93,7 @@ TEST_CASE("two who hold the same secret hear each other, and nobody else does") 
   CHECK(pair.client.take_heard().empty());
 }
 
-TEST_CASE("however the bytes are cut, the same is heard") {
+TEST_CASE("the same data is received however the bytes are cut") {
   Pair pair = pair_of(secret_named("blue"));
   const auto carry = [](SecureChannel& from, SecureChannel& to) {
     for (const char byte : from.take_outgoing()) REQUIRE(to.hear({&byte, 1}));
@@ -107,7 +107,7 @@ TEST_CASE("however the bytes are cut, the same is heard") {
   CHECK(pair.server.take_heard() == long_text);
 }
 
-TEST_CASE("while a secret is exchanged for another, both are taken") {
+TEST_CASE("during a change of secrets both are accepted") {
   const Secret old_one = secret_named("old", 1);
   const Secret new_one = secret_named("new", 2);
   const auto server = server_of({new_one, old_one});
@@ -117,7 +117,7 @@ TEST_CASE("while a secret is exchanged for another, both are taken") {
     CHECK(pair.server.is_established());
     CHECK(pair.server.secret_id() == held.id);
   }
-  // One that is established outlives its secret; the next does not begin.
+  // An established channel outlives its secret; a new one does not start.
   Pair running(client_of(old_one), server);
   exchange(running.client, running.server);
   server->replace({new_one});
@@ -128,7 +128,7 @@ TEST_CASE("while a secret is exchanged for another, both are taken") {
   Pair fresh(client_of(new_one), server);
   exchange(fresh.client, fresh.server);
   CHECK(fresh.server.is_valid_still());
-  server->replace({secret_named("new", 3)});  // another key of that name
+  server->replace({secret_named("new", 3)});  // another key with the same id
   CHECK_FALSE(fresh.server.is_valid_still());
   server->replace({new_one});
   Pair late(client_of(old_one), server);
@@ -137,7 +137,7 @@ TEST_CASE("while a secret is exchanged for another, both are taken") {
   CHECK(late.server.reason() == "wrong secret: the client has \"old\", and this side has \"new\"");
 }
 
-TEST_CASE("each is told what is wrong with the other's secret") {
+TEST_CASE("a wrong secret is reported to both sides") {
   Pair unknown(client_of(secret_named("red")), server_of({secret_named("blue")}));
   REQUIRE(unknown.client.say("a job's name"));
   exchange(unknown.client, unknown.server);
@@ -158,7 +158,7 @@ TEST_CASE("each is told what is wrong with the other's secret") {
   CHECK(!differing.server.is_established());
 }
 
-TEST_CASE("the alert for a wrong key of the right id is known from every version of OpenSSL") {
+TEST_CASE("the alert for a wrong key of the right id is recognised from every version of OpenSSL") {
   for (const int alert : {SSL_AD_ILLEGAL_PARAMETER /* 3.0 */, SSL_AD_DECRYPT_ERROR /* 3.5 */}) {
     CAPTURE(alert);
     SecureChannel client(client_of(secret_named("blue")));
@@ -170,7 +170,7 @@ TEST_CASE("the alert for a wrong key of the right id is known from every version
   }
 }
 
-TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
+TEST_CASE("a client without a secret is distinguished from a client with a wrong one") {
   SecureChannel client(client_of(secret_named("blue")));
   CHECK(sniff(client.take_outgoing()) == Protocol::secure);
   CHECK(!client.hear(no_secret_here));
@@ -186,7 +186,7 @@ TEST_CASE("whoever holds no secret is told apart from whoever holds another") {
         "the response is not TLS; check that a cpprun master with a secret listens there");
 }
 
-TEST_CASE("TLS without the secret proves nothing, whatever certificate is shown") {
+TEST_CASE("TLS without the secret proves nothing, whatever certificate is presented") {
   SecureChannel server(server_of({secret_named("blue")}));
   UnrelatedPeer browser(/*is_server=*/false);
   CHECK(!browser.talk_to(server));
@@ -206,7 +206,7 @@ TEST_CASE("TLS without the secret proves nothing, whatever certificate is shown"
   CHECK(!modern.reason().empty());
 }
 
-TEST_CASE("a first flight that is played again begins nothing") {
+TEST_CASE("a replayed first flight does not start a channel") {
   const Secret secret = secret_named("blue");
   const auto server = server_of({secret});
   SecureChannel client(client_of(secret));
@@ -224,11 +224,11 @@ TEST_CASE("a first flight that is played again begins nothing") {
   CHECK(!again.hear(rest));
   CHECK(!again.is_established());
   CHECK(again.take_heard().empty());
-  // Nor does a record of an established channel count twice.
+  // Nor is a record of an established channel accepted twice.
   CHECK(!first.hear(rest.substr(rest.size() - 20)));
 }
 
-TEST_CASE("a byte that was changed on the way ends the channel, and is not heard") {
+TEST_CASE("a byte changed in transit ends the channel, and its record is dropped") {
   for (std::size_t at = 0; at < 30; ++at) {
     Pair pair = pair_of(secret_named("blue"));
     exchange(pair.client, pair.server);
@@ -236,14 +236,14 @@ TEST_CASE("a byte that was changed on the way ends the channel, and is not heard
     std::string wire = pair.client.take_outgoing();
     REQUIRE(wire.size() == 30);
     wire[at] = static_cast<char>(wire[at] ^ 1);
-    // In the length it makes the record longer: then more is waited for.
+    // A changed length makes the record longer: then more bytes are waited for.
     const bool goes_on = pair.server.hear(wire);
     CHECK(pair.server.take_heard().empty());
     if (at < 3 || at > 4) CHECK(!goes_on);
   }
 }
 
-TEST_CASE("the end of a conversation is said, and an end that is cut off is none") {
+TEST_CASE("a channel ends only when the other side has sent its end") {
   Pair pair = pair_of(secret_named("blue"));
   exchange(pair.client, pair.server);
   pair.client.finish();

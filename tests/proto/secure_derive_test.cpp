@@ -28,7 +28,7 @@ Key counted_key() {
 }  // namespace
 
 // Computed with Python's hmac.new(bytes(range(32)), purpose, "sha256").
-TEST_CASE("a key is derived as every other implementation of HMAC-SHA256 does") {
+TEST_CASE("a derived key is the same as in every other implementation of HMAC-SHA256") {
   const auto openssl = open_openssl();
   REQUIRE_MESSAGE(openssl, openssl.error().reason);
   CHECK(hex(derive_key(*openssl, counted_key(), "cpprun link")) ==
@@ -37,7 +37,7 @@ TEST_CASE("a key is derived as every other implementation of HMAC-SHA256 does") 
         "174dd90e8126b6dbf15d3eac7af2bd2a69fe8348185658621ccb7ffd43c41d36");
 }
 
-TEST_CASE("another key or another purpose gives another key") {
+TEST_CASE("another key or another purpose results in another key") {
   const auto openssl = open_openssl();
   REQUIRE_MESSAGE(openssl, openssl.error().reason);
   const Key key = counted_key();

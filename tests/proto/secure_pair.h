@@ -40,7 +40,7 @@ inline std::shared_ptr<SecureContext> server_of(Secrets secrets) {
   return *made;
 }
 
-// Carries what each has to send to the other until neither has anything left.
+// Delivers pending bytes in both directions until none are left.
 inline void exchange(SecureChannel& one, SecureChannel& other) {
   while (true) {
     const std::string there = one.take_outgoing();

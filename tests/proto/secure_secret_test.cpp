@@ -22,7 +22,7 @@ std::string reason_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a secret is read as it was written") {
+TEST_CASE("a secret survives a round trip through its file format") {
   const auto secrets = parse_secrets(line + "\n", make_key_memory);
   REQUIRE(secrets);
   REQUIRE(secrets->size() == 1);
@@ -36,7 +36,7 @@ TEST_CASE("a secret is read as it was written") {
   CHECK(*again->front().key == *secret.key);
 }
 
-TEST_CASE("a file may hold two secrets, remarks, and line ends of other systems") {
+TEST_CASE("a file may hold two secrets, comments, and line ends of other systems") {
   const auto secrets = parse_secrets("# old\r\n" + line + "\r\n\n  cpprun1:next:" + digits + "  \n",
                                      make_key_memory);
   REQUIRE(secrets);
@@ -46,7 +46,7 @@ TEST_CASE("a file may hold two secrets, remarks, and line ends of other systems"
   CHECK(find_secret(*secrets, "nex") == nullptr);
 }
 
-TEST_CASE("what is wrong with a secret is said with its line, and without its words") {
+TEST_CASE("an invalid secret is reported with its line but without its content") {
   CHECK(reason_of("") == "no secret found");
   CHECK(reason_of("# only a remark\n\n") == "no secret found");
   CHECK(reason_of("\n" + digits) ==
@@ -68,7 +68,7 @@ TEST_CASE("what is wrong with a secret is said with its line, and without its wo
   CHECK(reason_of(line + "\n" + line) == "line 2 repeats the id \"2026-11.a_b\"");
 }
 
-TEST_CASE("a file holds eight secrets at most") {
+TEST_CASE("a file holds at most eight secrets") {
   std::string text;
   for (int n = 0; n < 8; ++n) text += "cpprun1:" + std::to_string(n) + ":" + digits + "\n";
   CHECK(reason_of(text) == "taken");

@@ -43,7 +43,7 @@ void exchange(TlsClientChannel& client, TlsServer& server) {
   }
 }
 
-// Why the client does not believe a server that shows that; "": it does.
+// Why the client rejects a server with that certificate; "" if it accepts it.
 std::string why(const Certified& shown, const std::string& host) {
   TlsServer server(shown);
   TlsClientChannel client(trusting(authority()), host);
@@ -63,7 +63,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("what is said arrives when the server has proven who it is, and not before") {
+TEST_CASE("data is delivered only after the server has authenticated") {
   const Certified own = certify("etcd", "DNS:etcd.example,IP:127.0.0.1", &authority());
   TlsServer server(own);
   TlsClientChannel client(trusting(authority()), "etcd.example");
@@ -96,7 +96,7 @@ TEST_CASE("bytes may be cut anywhere") {
   CHECK(server.heard() == "hello");
 }
 
-TEST_CASE("a server is believed for the names in its certificate alone") {
+TEST_CASE("a server is accepted only for the names in its certificate") {
   const Certified own = certify("etcd", "DNS:etcd.example,IP:127.0.0.1,IP:::1", &authority());
   CHECK(why(own, "etcd.example") == "");
   CHECK(why(own, "127.0.0.1") == "");
@@ -109,7 +109,7 @@ TEST_CASE("a server is believed for the names in its certificate alone") {
   }
 }
 
-TEST_CASE("a certificate that nobody we trust has signed, or one that is over, is not believed") {
+TEST_CASE("a certificate that is expired or not signed by a trusted authority is rejected") {
   const Certified foreign = certify("etcd", "DNS:etcd.example", &unidentified());
   CHECK(contains(why(foreign, "etcd.example"),
                  "is not trusted (unable to get local issuer certificate); give the file"));
@@ -118,7 +118,7 @@ TEST_CASE("a certificate that nobody we trust has signed, or one that is over, i
   CHECK(contains(why(over, "etcd.example"), "certificate has expired"));
 }
 
-TEST_CASE("a server that wants to see a certificate is shown one, or says no in words") {
+TEST_CASE("a server that requests a certificate gets one or rejects the client with a reason") {
   const Certified own = certify("etcd", "DNS:etcd.example", &authority());
   const Certified client = certify("cpprun", "", &authority());
   const Certified foreign = certify("cpprun", "", &unidentified());
@@ -135,7 +135,7 @@ TEST_CASE("a server that wants to see a certificate is shown one, or says no in 
   CHECK(contains(reason_with(&foreign), "the server rejected the client certificate"));
 }
 
-TEST_CASE("every alert with which a server rejects a certificate is known by its number") {
+TEST_CASE("every alert with which a server rejects a certificate is recognised by its number") {
   // Go, OpenSSL and Java choose among these: RFC 8446, 6.2.
   for (const int alert : {40, 42, 43, 44, 45, 46, 48, 49, 116}) {
     CAPTURE(alert);
@@ -146,7 +146,7 @@ TEST_CASE("every alert with which a server rejects a certificate is known by its
   }
 }
 
-TEST_CASE("a server without TLS is told from one with") {
+TEST_CASE("a server without TLS is distinguished from one with TLS") {
   TlsClientChannel client(trusting(authority()), "etcd.example");
   CHECK_FALSE(client.hear("HTTP/1.0 400 Bad Request\r\n\r\n"));
   CHECK(client.reason() == "the response is not TLS; try http://");
@@ -154,7 +154,7 @@ TEST_CASE("a server without TLS is told from one with") {
   CHECK_FALSE(client.say("more"));
 }
 
-TEST_CASE("files that are not what they should be are named") {
+TEST_CASE("invalid certificate files are named") {
   const Certified own = certify("cpprun", "", &authority());
   const TlsIdentity::Pem ca{authority().certificate_pem(), "ca.pem"};
   const TlsIdentity::Pem certificate{own.certificate_pem(), "client.pem"};

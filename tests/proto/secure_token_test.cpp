@@ -54,7 +54,7 @@ const std::string no_token = "this is not a token of cpprun, or only a part of o
 
 // The MACs were computed with Python: hmac.new(hmac.new(bytes(range(32)), b"cpprun token",
 // "sha256").digest(), said, "sha256").
-TEST_CASE("a token is made as whoever has read its description would make it") {
+TEST_CASE("a token can be made from its documentation alone") {
   CHECK(token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry}) ==
         "cpprun1.2026.a.read.1800000000."
         "7fed1bbacb8a7672bb5e24d5bfdec90ea18c805d5fc063d7aaea9313e09abcf4");
@@ -64,7 +64,7 @@ TEST_CASE("a token is made as whoever has read its description would make it") {
         "d2b3f3b6fe5e25203e80c94a64260cb815605713f41962301ec3112754b4f610");
 }
 
-TEST_CASE("a token is good for what it was made for") {
+TEST_CASE("a token grants the access that it was made for") {
   const TokenTerms terms{.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry};
   const auto found = check_token(openssl(), secrets_of("2026.a"), token_of(terms), at(0), to_read);
   REQUIRE(found);
@@ -77,7 +77,7 @@ TEST_CASE("a token is good for what it was made for") {
   CHECK(*of_job == narrow);
 }
 
-TEST_CASE("a token for reading gives no orders, one for orders reads as well") {
+TEST_CASE("a read token gives no control access, and a control token includes read access") {
   const auto reads = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   const auto orders = token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry});
   CHECK(answer(reads, to_read) == "good");
@@ -86,7 +86,7 @@ TEST_CASE("a token for reading gives no orders, one for orders reads as well") {
   CHECK(answer(orders, to_read) == "good");
 }
 
-TEST_CASE("a token ends with its last second, and says since when") {
+TEST_CASE("a token expires after its last second, and the error says since when") {
   const auto token = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   CHECK(answer(token, to_read, at(expiry - 1)) == "good");
   CHECK(answer(token, to_read, at(expiry)) ==
@@ -97,7 +97,7 @@ TEST_CASE("a token ends with its last second, and says since when") {
   CHECK(answer(token, to_read, at(expiry + 172800)).find(" 2 d ago") != std::string::npos);
 }
 
-TEST_CASE("a token for one job is refused for another, and for what concerns all") {
+TEST_CASE("a token for one job is rejected for another job, and for requests about all jobs") {
   const auto token =
       token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "a"});
   CHECK(answer(token, {.purpose = TokenPurpose::control, .job = "a"}) == "good");
@@ -109,7 +109,7 @@ TEST_CASE("a token for one job is refused for another, and for what concerns all
   CHECK(answer(of_all, {.purpose = TokenPurpose::read, .job = "b"}) == "good");
 }
 
-TEST_CASE("a token of a secret that is not known is refused by the secret's name") {
+TEST_CASE("a token of an unknown secret is rejected with the secret's name") {
   const auto token = token_of({.expiry_unix_seconds = expiry});
   CHECK(answer(token, to_read, at(0), "other") ==
         "the token was made with the secret \"2026.a\", which this server does not have");
@@ -121,7 +121,7 @@ TEST_CASE("a token of a secret that is not known is refused by the secret's name
         "the token is damaged, or was made with another secret with the id \"2026.a\"");
 }
 
-TEST_CASE("whichever of two secrets it was made with, it is good") {
+TEST_CASE("a token of either of two secrets is valid") {
   auto both = secrets_of("new", "ff" + digits.substr(2));
   both.push_back(secrets_of("old").front());
   for (const auto& secret : both) {
@@ -130,7 +130,7 @@ TEST_CASE("whichever of two secrets it was made with, it is good") {
   }
 }
 
-TEST_CASE("no byte of a token can be changed, added or left out") {
+TEST_CASE("no byte of a token can be changed, added or removed") {
   const auto token =
       token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry, .job = "a"});
   const TokenUse use{.purpose = TokenPurpose::read, .job = "a"};
@@ -145,7 +145,7 @@ TEST_CASE("no byte of a token can be changed, added or left out") {
   CHECK(answer(token + "0", use) != "good");
 }
 
-TEST_CASE("what is no token is refused as such") {
+TEST_CASE("an invalid token is rejected as such") {
   const std::string mac(64, '0');
   CHECK(answer("") == no_token);
   CHECK(answer("cpprun1.") == no_token);
@@ -166,7 +166,7 @@ TEST_CASE("what is no token is refused as such") {
   CHECK(answer(std::string("cpprun1.a.read.1\0.", 18) + mac) == no_token);
 }
 
-TEST_CASE("the longest token there can be is within the limit, a longer text is not looked at") {
+TEST_CASE("the longest possible token is within the limit, and a longer text is not parsed") {
   const std::string id(64, 'i');
   const std::string job(bounds::job_id_bytes_max, 'j');
   const auto longest = token_of({.purpose = TokenPurpose::control,

@@ -9,7 +9,7 @@ namespace text_test {
 
 using namespace cpprun;
 
-TEST_CASE("a number may have blanks around it and a plus before it, as Python's") {
+TEST_CASE("a number may have blanks around it and a plus before it, like Python's") {
   CHECK(whole_number(" 2") == 2);
   CHECK(whole_number("2 \n") == 2);
   CHECK(whole_number("+2") == 2);
@@ -20,7 +20,7 @@ TEST_CASE("a number may have blanks around it and a plus before it, as Python's"
   CHECK_FALSE(whole_number(" ").has_value());
 }
 
-TEST_CASE("a list has one part more than separators, and a number is nothing but digits") {
+TEST_CASE("a list has one part more than separators, and a number consists of digits") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});
   CHECK(whole_number("-3") == -3);
@@ -28,7 +28,7 @@ TEST_CASE("a list has one part more than separators, and a number is nothing but
   CHECK_FALSE(whole_number(""));
 }
 
-TEST_CASE("a machine's number is the whole text, or its beginning, and never too large") {
+TEST_CASE("a number is parsed from the whole text or from a prefix, and never overflows") {
   CHECK(exact_number<int>("42") == 42);
   CHECK(exact_number<int>("-1") == -1);
   CHECK(exact_number<double>("0.5") == 0.5);
@@ -41,7 +41,7 @@ TEST_CASE("a machine's number is the whole text, or its beginning, and never too
   CHECK_FALSE(leading_number<int>("99999999999 and more"));
 }
 
-TEST_CASE("a number to the base 16 has its digits and nothing else") {
+TEST_CASE("a hexadecimal number has only its digits") {
   CHECK(hex_number<int>("3043") == 0x3043);
   CHECK(hex_number<std::uint32_t>("ffffffff") == 0xFFFFFFFF);
   for (const char* text : {"", "0x10", "10 ", "g", "1ffffffff"}) {
@@ -49,7 +49,7 @@ TEST_CASE("a number to the base 16 has its digits and nothing else") {
   }
 }
 
-TEST_CASE("bytes of any kind come back from their digits") {
+TEST_CASE("bytes of any kind survive a round trip through hexadecimal digits") {
   const std::string bytes("\0a\xFF\n", 4);
   CHECK(hex_of(bytes) == "0061ff0a");
   CHECK(bytes_of_hex("0061ff0a") == bytes);
@@ -61,14 +61,14 @@ TEST_CASE("bytes of any kind come back from their digits") {
   }
 }
 
-TEST_CASE("texts are alike where only the case of letters differs") {
+TEST_CASE("texts are compared without regard to the case of letters") {
   CHECK(is_alike("Bearer", "bEARER"));
   CHECK(is_alike("", ""));
   CHECK_FALSE(is_alike("Bearer", "Bearers"));
   CHECK_FALSE(is_alike("a-b", "a_b"));
 }
 
-TEST_CASE("an errno is told in words") {
+TEST_CASE("an errno has a description") {
   CHECK(errno_text(2) == "No such file or directory");
   CHECK(errno_text(28) == "No space left on device");
 }

@@ -42,7 +42,7 @@ TEST_CASE("of many causes three are named") {
         "other causes");
 }
 
-TEST_CASE("spares are left out of the share, and of what a cause has taken") {
+TEST_CASE("spares are excluded from the share and from the time of a cause") {
   TimeUse use{.wall = 10s};
   of(use.nodes, Account::training) = 9s;
   of(use.nodes, Account::draining) = 1s;
@@ -51,7 +51,7 @@ TEST_CASE("spares are left out of the share, and of what a cause has taken") {
   CHECK(to_text(use) == "training 90.0 % of 10 s × 2 nodes; lost: 1.0 s to killed");
 }
 
-TEST_CASE("a node that came a moment later is a whole one, and half a node is none") {
+TEST_CASE("a node count is rounded to one decimal") {
   TimeUse use{.wall = 60s};
   of(use.nodes, Account::training) = 119'900ms;
   CHECK(to_text(use) == "training 100.0 % of 60 s × 2 nodes");
@@ -69,7 +69,7 @@ TEST_CASE("ten thousand nodes may work for three years") {
   CHECK(sum_of(longest) > NodeDuration{});
 }
 
-TEST_CASE("a job to which nothing has happened has no time") {
+TEST_CASE("a job without events has no time report") {
   CHECK(to_text(TimeUse{}) == "no time elapsed");
 }
 

@@ -25,7 +25,7 @@ TEST_CASE("a number of bytes has a unit that is a power of 1024, and fits") {
   }
 }
 
-TEST_CASE("the nearest name is the one with the fewest edits, where they are few") {
+TEST_CASE("the nearest name is the name with the fewest edits, up to a limit") {
   const std::vector<std::string> names{"--nnodes", "--nproc-per-node", "--node-rank", "--tee"};
   const auto near = [&](std::string_view typed) {
     const auto* found = nearest(typed, names);

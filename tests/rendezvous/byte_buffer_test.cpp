@@ -9,7 +9,7 @@ namespace byte_buffer_test {
 
 using namespace cpprun;
 
-TEST_CASE("bytes come out as they went in, from the front") {
+TEST_CASE("bytes are read from the front in the order they were added") {
   ByteBuffer buffer;
   buffer.append("hello ");
   buffer.append("world");
@@ -23,7 +23,7 @@ TEST_CASE("bytes come out as they went in, from the front") {
   CHECK(buffer.tail_capacity() == 0);
 }
 
-TEST_CASE("a large buffer that is nearly empty gives its memory back") {
+TEST_CASE("a large buffer that is nearly empty releases its memory") {
   ByteBuffer buffer;
   buffer.append(std::string(1'000'000, 'x') + "end");
   buffer.drop_front(1'000'000);
@@ -31,7 +31,7 @@ TEST_CASE("a large buffer that is nearly empty gives its memory back") {
   CHECK(buffer.tail_capacity() < 1000);
 }
 
-TEST_CASE("what is filled from outside counts once it is counted in") {
+TEST_CASE("bytes that are written from outside count once they are committed") {
   ByteBuffer buffer;
   char* tail = buffer.tail(3);
   tail[0] = 'a';

@@ -44,7 +44,7 @@ struct Program {
   }
 };
 
-std::string mistake(std::initializer_list<const char*> words) {
+std::string error_of(std::initializer_list<const char*> words) {
   Program program;
   const auto end = program.read(words);
   REQUIRE(end);
@@ -54,7 +54,7 @@ std::string mistake(std::initializer_list<const char*> words) {
 
 }  // namespace
 
-TEST_CASE("words in order are read") {
+TEST_CASE("arguments in order are parsed") {
   Program program;
   CHECK_FALSE(program.read({"--address=h", "stop", "a", "--reason", "b=", "--port", "007"}));
   CHECK(program.address == "h");
@@ -63,41 +63,41 @@ TEST_CASE("words in order are read") {
   CHECK(program.port == 7);
 }
 
-TEST_CASE("an empty value is a mistake of every option and positional") {
+TEST_CASE("an empty value is an error for every option and positional") {
   const std::string hint = "\n  hint: check that the shell variable is set, or leave it out\n";
-  CHECK(mistake({"stop", ""}) == "tool: error: argument 2: empty value" + hint);
-  CHECK(mistake({"stop", "-f", ""}) == "tool: error: argument 3: empty value" + hint);
-  CHECK(mistake({"--address", "", "stop"}) == "tool: error: --address: empty value" + hint);
-  CHECK(mistake({"stop", "--reason", ""}) == "tool: error: --reason: empty value" + hint);
-  // CLI11 would take the next word for the value.
-  CHECK(mistake({"--address=", "stop"}) == "tool: error: --address: empty value" + hint);
-  CHECK(mistake({"stop", "--port="}) == "tool: error: --port: empty value" + hint);
-  CHECK(mistake({"--size", ""}) == "tool: error: --size: empty value" + hint);
+  CHECK(error_of({"stop", ""}) == "tool: error: argument 2: empty value" + hint);
+  CHECK(error_of({"stop", "-f", ""}) == "tool: error: argument 3: empty value" + hint);
+  CHECK(error_of({"--address", "", "stop"}) == "tool: error: --address: empty value" + hint);
+  CHECK(error_of({"stop", "--reason", ""}) == "tool: error: --reason: empty value" + hint);
+  // CLI11 would take the next argument for the value.
+  CHECK(error_of({"--address=", "stop"}) == "tool: error: --address: empty value" + hint);
+  CHECK(error_of({"stop", "--port="}) == "tool: error: --port: empty value" + hint);
+  CHECK(error_of({"--size", ""}) == "tool: error: --size: empty value" + hint);
 }
 
-TEST_CASE("a flag is not the value of another one") {
-  CHECK(mistake({"stop", "--reason", "--address", "h"}) ==
+TEST_CASE("a flag is not taken for the value of another flag") {
+  CHECK(error_of({"stop", "--reason", "--address", "h"}) ==
         "tool: error: --reason: no value before --address\n"
         "  hint: give --reason its value, as in --reason=VALUE\n");
 }
 
 TEST_CASE("an unknown flag or command gets one suggestion") {
-  CHECK(mistake({"stop", "--raeson", "x"}) ==
+  CHECK(error_of({"stop", "--raeson", "x"}) ==
         "tool: error: unknown flag --raeson\n  hint: did you mean --reason?\n");
-  CHECK(mistake({"--adress=h", "stop"}) ==
+  CHECK(error_of({"--adress=h", "stop"}) ==
         "tool: error: unknown flag --adress\n  hint: did you mean --address?\n");
-  CHECK(mistake({"stpo"}) ==
+  CHECK(error_of({"stpo"}) ==
         "tool: error: unexpected argument \"stpo\"\n  hint: did you mean stop?\n");
-  CHECK(mistake({"--frobnicate"}) ==
+  CHECK(error_of({"--frobnicate"}) ==
         "tool: error: unknown flag --frobnicate\n  hint: tool --help lists all flags\n");
-  CHECK(mistake({"stop", "a", "b"}).starts_with("tool: error: unexpected argument \"b\"\n"));
+  CHECK(error_of({"stop", "a", "b"}).starts_with("tool: error: unexpected argument \"b\"\n"));
 }
 
-TEST_CASE("numbers are decimal digits within a range that is told in short") {
+TEST_CASE("numbers are decimal digits within a range, which the error names in short form") {
   for (const char* wrong : {"-1", "+1", "0x10", "1e3", "1.0", " 1", "65536", "18446744073709551616",
                             "port", "99999999999999999999999999999999"}) {
     CAPTURE(wrong);
-    const auto text = mistake({"--port", wrong, "stop"});
+    const auto text = error_of({"--port", wrong, "stop"});
     CHECK(text.starts_with(std::string("tool: error: --port: \"") + wrong +
                            "\" is not a whole number from 0 to 65535\n"));
   }
@@ -106,19 +106,19 @@ TEST_CASE("numbers are decimal digits within a range that is told in short") {
   CHECK(octal.port == 10);
 }
 
-TEST_CASE("sizes have units, and do not overflow") {
+TEST_CASE("sizes have units and do not overflow") {
   Program program;
   CHECK_FALSE(program.read({"--size", "64MiB"}));
   CHECK(program.bytes == 64U << 20);
   for (const char* wrong : {"-1", "64X", "M", "0x10", "99999999999999P", "1.5G"}) {
     CAPTURE(wrong);
-    CHECK(mistake({"--size", wrong})
+    CHECK(error_of({"--size", wrong})
               .find("is not a number of bytes, such as 500000, 64M or 4GiB\n") !=
           std::string::npos);
   }
 }
 
-TEST_CASE("a text that is asked for ends with 0") {
+TEST_CASE("a request for a text such as --help exits with 0") {
   Program program;
   const auto end = program.read({"--help"});
   REQUIRE(end);

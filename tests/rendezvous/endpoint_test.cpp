@@ -7,20 +7,20 @@ namespace endpoint_test {
 
 using namespace cpprun;
 
-TEST_CASE("names and IPv4 addresses are read with and without a port") {
+TEST_CASE("names and IPv4 addresses are parsed with and without a port") {
   CHECK(parse_endpoint("node0", 29500) == Endpoint{"node0", 29500});
   CHECK(parse_endpoint(" node0.cluster:1234 ", 29500) == Endpoint{"node0.cluster", 1234});
   CHECK(parse_endpoint("10.0.0.1:0", 29500) == Endpoint{"10.0.0.1", 0});
 }
 
-TEST_CASE("IPv6 is read in brackets and bare, and its tail is never a port") {
+TEST_CASE("IPv6 is parsed with and without brackets, and its last group is never a port") {
   CHECK(parse_endpoint("[2001:db8::1]:1234", 29500) == Endpoint{"2001:db8::1", 1234});
   CHECK(parse_endpoint("[::1]", 29500) == Endpoint{"::1", 29500});
   CHECK(parse_endpoint("2001:db8::1", 29500) == Endpoint{"2001:db8::1", 29500});
   CHECK(parse_endpoint("fe80::1%eth0", 29500) == Endpoint{"fe80::1%eth0", 29500});
 }
 
-TEST_CASE("what is no endpoint is refused with its fault") {
+TEST_CASE("an invalid endpoint is rejected with its error") {
   CHECK(parse_endpoint("node0:", 1).error().reason == "\"node0:\": no port after the colon");
   CHECK(parse_endpoint("node0:99999", 1).error().reason ==
         "\"node0:99999\": port \"99999\" is not a number from 0 to 65535");
@@ -30,7 +30,7 @@ TEST_CASE("what is no endpoint is refused with its fault") {
   CHECK_FALSE(parse_endpoint("tcp://node0:1", 1).has_value());
   CHECK_FALSE(parse_endpoint("[::1]1", 1).has_value());
   CHECK_FALSE(parse_endpoint("node0:-1", 1).has_value());
-  // A scope is a word as well: what follows a slip there was taken for part of it.
+  // A scope is a name as well: text after a typo was taken for a part of it.
   CHECK_FALSE(parse_endpoint("fe80::1%eth0]:1", 1).has_value());
   CHECK_FALSE(parse_endpoint("[fe80::1%]:1", 1).has_value());
 }
@@ -42,7 +42,7 @@ TEST_CASE("a host is an endpoint without a port") {
         "\"node0:1\" has a port, but only a host is allowed here");
 }
 
-TEST_CASE("an endpoint is written as people type it, and loopback is recognised") {
+TEST_CASE("an endpoint is printed as it is typed, and loopback is recognised") {
   CHECK(to_string(Endpoint{"::1", 5}) == "[::1]:5");
   CHECK(to_string(Endpoint{"node0", 5}) == "node0:5");
   CHECK(is_loopback("127.0.1.1"));
@@ -52,7 +52,7 @@ TEST_CASE("an endpoint is written as people type it, and loopback is recognised"
   CHECK_FALSE(is_loopback("10.0.0.1"));
 }
 
-TEST_CASE("several places are read as each of them is, and told as a person would type them") {
+TEST_CASE("a list of endpoints is parsed and printed like each of them") {
   const auto places = parse_endpoints("a:1, b ,[fd00::1]:3,10.0.0.4", 29400);
   REQUIRE(places);
   CHECK(*places ==
@@ -61,7 +61,7 @@ TEST_CASE("several places are read as each of them is, and told as a person woul
   CHECK(*parse_endpoints("a", 1) == std::vector<Endpoint>{{"a", 1}});
 }
 
-TEST_CASE("of several places none is empty, none is there twice, and there are not too many") {
+TEST_CASE("a list of endpoints has no empty entry, no duplicates and a maximum length") {
   for (const char* const text : {"a:1,,b:1", ",a:1", "a:1,", ","}) {
     CAPTURE(text);
     CHECK(parse_endpoints(text, 1).error().reason.find("has an empty entry between commas") !=

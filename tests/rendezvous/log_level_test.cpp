@@ -10,7 +10,7 @@ namespace log_level_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a level is known by its name and by no other") {
+TEST_CASE("a level is found only by its name") {
   for (const auto level : {LogLevel::error, LogLevel::warning, LogLevel::info, LogLevel::debug}) {
     CHECK(log_level_of(name_of(level)) == level);
     CHECK(log_level_names.find(name_of(level)) != std::string_view::npos);
@@ -20,7 +20,7 @@ TEST_CASE("a level is known by its name and by no other") {
   CHECK_FALSE(log_level_of("2"));
 }
 
-TEST_CASE("a line begins with the universal time") {
+TEST_CASE("a log line starts with the UTC time") {
   const WallTime time{std::chrono::sys_days{std::chrono::January / 5 / 2026} + 3h + 4min + 5s +
                       67ms + 999us};
   CHECK(log_time(time) == "2026-01-05T03:04:05.067Z ");

@@ -14,7 +14,7 @@ namespace {
 constexpr TimePoint start{1h};
 }
 
-TEST_CASE("alike lines are counted after the first few and told when the window ends") {
+TEST_CASE("similar lines are counted after the first few and summarised when the window ends") {
   LogLimiter limiter;
   int passed = 0;
   for (int at = 0; at < 100; ++at) {
@@ -28,13 +28,13 @@ TEST_CASE("alike lines are counted after the first few and told when the window 
   CHECK_FALSE(limiter.next_deadline());
 }
 
-TEST_CASE("different lines do not hold each other back") {
+TEST_CASE("different lines do not suppress each other") {
   LogLimiter limiter;
   for (int at = 0; at < 10; ++at) limiter.pass(start, "one");
   CHECK(limiter.pass(start, "another"));
 }
 
-TEST_CASE("no line passes while its reader is behind, and each is counted") {
+TEST_CASE("no line passes while the reader is behind, and each is counted") {
   LogLimiter limiter;
   CHECK(limiter.pass(start, "line 1"));
   CHECK_FALSE(limiter.pass(start, "line 2", true));
@@ -44,13 +44,13 @@ TEST_CASE("no line passes while its reader is behind, and each is counted") {
         std::vector<std::string>{"1 more line like: line 2", "1 more line like: other"});
 }
 
-TEST_CASE("a window that held nothing back makes way for a new one") {
+TEST_CASE("a window without suppressed lines makes room for a new one") {
   LogLimiter limiter;
   for (std::size_t at = 0; at < bounds::log_alike_max; ++at) CHECK(limiter.pass(start, "line"));
   CHECK(limiter.pass(start + bounds::log_window, "line"));
 }
 
-TEST_CASE("kinds without end share one window") {
+TEST_CASE("an unlimited number of kinds shares one window") {
   LogLimiter limiter;
   std::string kind;
   std::size_t passed = 0;

@@ -7,7 +7,7 @@ namespace secret_place_test {
 
 using namespace cpprun;
 
-TEST_CASE("a flag names the secret before the variable does, and that before the user's own") {
+TEST_CASE("the flag takes precedence over the variable, and the variable over the user's default") {
   const Environment environment{{"CPPRUN_SECRET_FILE", "/b"}, {"HOME", "/users/u"}};
   CHECK(secret_path("a", environment) == SecretPath{.path = "a", .was_named = true});
   CHECK(secret_path("", environment) == SecretPath{.path = "/b", .was_named = true});
@@ -15,7 +15,7 @@ TEST_CASE("a flag names the secret before the variable does, and that before the
         SecretPath{.path = "/users/u/.config/cpprun/secret", .was_named = false});
 }
 
-TEST_CASE("the user's own lies among the settings") {
+TEST_CASE("the user's default secret is in the configuration directory") {
   CHECK(own_secret_path({{"HOME", "/users/u"}}) == "/users/u/.config/cpprun/secret");
   CHECK(own_secret_path({{"HOME", "/users/u"}, {"XDG_CONFIG_HOME", "/etc/u"}}) ==
         "/etc/u/cpprun/secret");
@@ -23,7 +23,7 @@ TEST_CASE("the user's own lies among the settings") {
         "/users/u/.config/cpprun/secret");
 }
 
-TEST_CASE("nothing is looked for in the folder one happens to be in") {
+TEST_CASE("the current directory is not searched") {
   CHECK(own_secret_path({{"HOME", "/users/u"}, {"XDG_CONFIG_HOME", "settings"}}) ==
         "/users/u/.config/cpprun/secret");
   CHECK(own_secret_path({{"HOME", "u"}}).empty());

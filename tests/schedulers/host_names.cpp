@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Prints what our expansion of Slurm's host lists makes of each line of stdin, in one line; for
-// slurm_test.py, which asks Slurm itself as well.
+// Prints our expansion of Slurm's host lists for each line of stdin, in one line; for
+// slurm_test.py, which also asks Slurm.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Hosts for schedulers: network namespaces on a switch of their own, each with a name that the
-others can look up. Root only. Nothing of it is left after `remove`."""
+others can look up. Root only. `remove` leaves nothing behind."""
 
 import os
 import shutil
@@ -16,13 +16,13 @@ def run(*words, check=True):
 
 
 def why_not(*programs):
-    """Why such hosts cannot be had, or nothing."""
+    """Why such hosts are unavailable, or nothing."""
     missing = [each for each in ("ip", "nsenter", "unshare", *programs) if not shutil.which(each)]
     if missing:
         return f"no {' and no '.join(missing)} here"
     if os.geteuid() != 0:
         return "network namespaces need root"
-    # A chroot refuses the mounts of a namespace.
+    # A chroot rejects the mounts of a namespace.
     tried = run("unshare", "--mount", "--net", "--uts", "true", check=False)
     if tried.returncode != 0:
         return f"network namespaces cannot be made here: {tried.stdout.strip()}"
@@ -43,7 +43,7 @@ class Hosts:
             file.write("127.0.0.1 localhost\n")
             file.writelines(f"{self.address(each)} {each}\n" for each in self.names)
         with open(f"{self.etc}/resolv.conf", "w", encoding="utf-8"):
-            pass  # no name server: /etc/hosts is all there is
+            pass  # no name server: there is only /etc/hosts
         run("ip", "netns", "add", self.switch)
         self.inside(self.switch, "ip", "link", "add", "br0", "type", "bridge")
         self.inside(self.switch, "ip", "link", "set", "br0", "up")
@@ -83,7 +83,7 @@ class Hosts:
         return [int(pid) for pid in run("ip", "netns", "pids", self.mark + name).stdout.split()]
 
     def power_off(self, name):
-        """Cable first: what dies must not say goodbye."""
+        """The cable first: a process that dies must not send a FIN."""
         self.inside(self.mark + name, "ip", "link", "set", "eth0", "down")
         self.end_all(name)
 
@@ -94,7 +94,7 @@ class Hosts:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            time.sleep(0.01)  # until the kernel has taken them away
+            time.sleep(0.01)  # until the kernel has removed them
 
     def remove(self):
         for name in self.names:

@@ -22,7 +22,7 @@ import unittest
 
 CPPRUN = sys.argv[1]
 SECONDS_MAX = 120
-# `shell HOST COMMAND…`; hosts whose name begins with "dead" are not there.
+# `shell HOST COMMAND…`; hosts whose name begins with "dead" are unreachable.
 SHELL = """#!/bin/sh
 host=$1
 shift
@@ -82,7 +82,7 @@ class HostsTest(unittest.TestCase):
         self.wait_until(lambda: len([each for each in os.listdir(self.directory)
                                      if each.startswith(name)]) == count, f"{count} × {name}")
 
-    def test_ranks_follow_the_order_of_the_hosts_and_lines_say_whose_they_are(self):
+    def test_ranks_follow_the_order_of_the_hosts_and_lines_have_a_host_prefix(self):
         code, out, err = self.run_to_end(
             "--hosts=b:2,a", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
             "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE")
@@ -100,7 +100,7 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(code, 0, err)
         self.assertEqual(sorted(out.splitlines()), ["[a] 0 of 3", "[a] 1 of 3", "[b] 2 of 3"])
 
-    def test_whoever_cannot_be_reached_is_in_one_list_and_nothing_is_started(self):
+    def test_unreachable_hosts_are_reported_in_one_list_and_nothing_starts(self):
         code, out, err = self.run_to_end("--hosts=a,dead1,b,dead2", "--master-addr=127.0.0.1",
                                          "--no-python", "touch", self.path("started"))
         self.assertEqual((code, out), (1, ""))
@@ -111,14 +111,14 @@ class HostsTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.path("started")))
         self.assertEqual(self.left(), [])
 
-    def test_a_workers_code_is_the_consoles(self):
+    def test_a_workers_exit_code_is_the_consoles_exit_code(self):
         code, _, err = self.run_to_end("--hosts=a,b", "--master-addr=127.0.0.1", "--no-python",
                                        "sh", "-c", "test $RANK = 0 && sleep 1000; exit 7")
         self.assertEqual(code, 7, err)
         self.assertIn("[b] ", err)
-        self.wait_until(lambda: not self.left(), "nobody is left")
+        self.wait_until(lambda: not self.left(), "no process is left")
 
-    def test_variables_and_the_directory_go_along(self):
+    def test_variables_and_the_directory_are_passed_on(self):
         environment = dict(os.environ, NCCL_DEBUG="WARN", MINE="a 'b' \"c\"\n$d", OTHER="x")
         code, out, err = self.run_to_end(
             "--hosts=a", "--export=MINE,YOURS=1=2", "--no-python", "sh", "-c",
@@ -136,18 +136,19 @@ class HostsTest(unittest.TestCase):
         _, err = console.communicate(timeout=SECONDS_MAX)
         self.assertEqual(console.returncode, 128 + signal.SIGINT, err)
         self.touched("saved-", 3)
-        self.wait_until(lambda: not self.left(), "nobody is left")  # the watchdogs are the last
+        self.wait_until(lambda: not self.left(), "no process is left")  # the watchdogs are the last
 
-    def test_nobody_is_left_where_the_console_is_killed(self):
+    def test_no_process_is_left_when_the_console_is_killed(self):
         console = self.start("--hosts=a,b", "--master-addr=127.0.0.1", "--no-python", "sh", "-c",
                              ": >up-$RANK; sleep 1000")
         self.touched("up-", 2)
         console.kill()
         console.communicate(timeout=SECONDS_MAX)
-        self.wait_until(lambda: not self.left(), "nobody is left")
+        self.wait_until(lambda: not self.left(), "no process is left")
 
     def rehearse(self, *words, **variables):
-        """A dry run on this machine alone, in an empty directory, and what it has left there."""
+        """A dry run on this machine alone, in an empty directory, and the files that it left
+        there."""
         directory = tempfile.mkdtemp(dir=self.directory)
         environment = dict(os.environ, TMPDIR=directory, **variables)
         ended = subprocess.run([CPPRUN, "--dry-run", *words], cwd=directory, env=environment,
@@ -156,37 +157,37 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(os.listdir(directory), [], "nothing is made")
         return ended
 
-    def test_a_dry_run_tells_all_and_makes_no_file(self):
+    def test_a_dry_run_prints_everything_and_makes_no_file(self):
         ended = self.rehearse("--json", "--nproc-per-node=2", "--log-dir=logs", "--tee=3",
                               "--report=report", "--events=events", "--no-python", "touch",
                               "worker-${local_rank}", NCCL_DEBUG="WARN", WANDB_API_KEY="hush")
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assertNotIn("hush", ended.stdout)
-        told = json.loads(ended.stdout)
-        node, = told["nodes"]
+        output = json.loads(ended.stdout)
+        node, = output["nodes"]
         self.assertEqual(node["inherited"]["NCCL_DEBUG"], "WARN")
         self.assertEqual([each["command"][1] for each in node["workers"]],
                          ["worker-0", "worker-1"])
         self.assertEqual([each["variables"]["RANK"] for each in node["workers"]], ["0", "1"])
         self.assertEqual(node["workers"][0]["variables"]["WORLD_SIZE"], "2")
         self.assertIsNone(node["workers"][0]["variables"]["MASTER_PORT"])
-        self.assertIn("MASTER_PORT", [each["what"] for each in told["unknown"]])
+        self.assertIn("MASTER_PORT", [each["what"] for each in output["unknown"]])
 
     def test_a_dry_run_has_the_variables_of_the_run(self):
         words = ["--standalone", "--nproc-per-node=2", "--no-python", "sh", "-c", "exec env -0"]
-        told = json.loads(self.rehearse("--json", *words).stdout)
+        output = json.loads(self.rehearse("--json", *words).stdout)
         ran = subprocess.run([CPPRUN, "--nproc-per-node=2", "--local-ranks-filter=1",
                               *words[2:]], stdin=subprocess.DEVNULL, capture_output=True,
                              timeout=SECONDS_MAX, check=True)
         had = dict(line.split("=", 1) for line in ran.stdout.decode().split("\0") if "=" in line)
-        variables = told["nodes"][0]["workers"][1]["variables"]
+        variables = output["nodes"][0]["workers"][1]["variables"]
         self.assertEqual({name: had[name] for name in variables},
                          {name: had[name] if value is None else value
                           for name, value in variables.items()})
         new = {name for name in had if name not in os.environ and name not in ("PWD", "_", "SHLVL")}
         self.assertEqual(new - variables.keys(), set())
 
-    def test_the_mistakes_of_a_dry_run_are_those_of_a_run(self):
+    def test_a_dry_run_reports_the_same_errors_as_a_run(self):
         ended = self.rehearse("--report=report", "--nnodes=0", "gone.py")
         self.assertEqual((ended.returncode, ended.stdout), (2, ""))
         self.assertIn("--nnodes=0 is neither", ended.stderr)
@@ -194,7 +195,7 @@ class HostsTest(unittest.TestCase):
         self.assertEqual((ended.returncode, ended.stdout), (2, ""))
         self.assertIn('cannot run "gone.py"', ended.stderr)
 
-    def test_a_dry_run_of_hosts_knows_all_ranks_and_starts_nothing(self):
+    def test_a_dry_run_of_hosts_prints_all_ranks_and_starts_nothing(self):
         subprocess.run([CPPRUN + "ctl", "keygen", self.path("secret")], check=True,
                        capture_output=True)
         with open(self.path("secret"), encoding="utf-8") as file:
@@ -208,22 +209,22 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(set(os.listdir(self.directory)), before)
         self.assertNotIn(key, out + err)
         self.assertNotIn("hush", out + err)
-        told = json.loads(out)
-        self.assertTrue(told["secret"])
-        self.assertIsNone(told["master_port"])
+        output = json.loads(out)
+        self.assertTrue(output["secret"])
+        self.assertIsNone(output["master_port"])
         self.assertEqual([(node["name"], worker["rank"], worker["variables"]["WORLD_SIZE"])
-                          for node in told["nodes"] for worker in node["workers"]],
+                          for node in output["nodes"] for worker in node["workers"]],
                          [("b", 0, "3"), ("b", 1, "3"), ("a", 2, "3")])
         self.assertEqual(self.left(), [])
 
-    def test_a_dry_run_of_an_elastic_job_makes_up_no_rank(self):
+    def test_a_dry_run_of_an_elastic_job_prints_no_rank(self):
         code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--nnodes=1:2",
                                          "--master-addr=127.0.0.1", "--no-python", "true")
         self.assertEqual(code, 0, err)
         self.assertIn("\n  RANK=?\n", out)
         self.assertIn("depends on the number of workers on nodes with lower ranks", out)
 
-    def test_a_dry_run_tells_what_a_host_would_refuse(self):
+    def test_a_dry_run_reports_what_a_host_would_reject(self):
         code, out, err = self.run_to_end("--dry-run", "--hosts=a,b", "--master-addr=127.0.0.1",
                                          "gone.py")
         self.assertEqual((code, out), (2, ""))
@@ -242,39 +243,39 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(self.left(), [])
         return ended
 
-    def between(self, told):
-        """The findings that are not of this very machine: its disks, limits, GPUs."""
-        return [each["host"] + ": " + each["what"] for each in told["findings"]
+    def between(self, output):
+        """The findings that do not depend on this machine: its disks, limits, GPUs."""
+        return [each["host"] + ": " + each["what"] for each in output["findings"]
                 if any(word in each["what"] for word in
                        ("reach", "name", "examination", "clock", "listen"))]
 
-    def test_the_doctor_has_hosts_look_for_each_other(self):
+    def test_the_doctor_makes_hosts_connect_to_each_other(self):
         ended = self.examine("--json", "--hosts=localhost,127.0.0.1,127.0.0.2",
                              "--remote-shell", self.shell)
-        told = json.loads(ended.stdout)
-        self.assertEqual(ended.returncode, int(bool(told["findings"])), ended.stderr)
-        self.assertEqual(self.between(told), [])
-        self.assertEqual([(pair["from"], pair["to"], pair["reached"]) for pair in told["pairs"]],
+        output = json.loads(ended.stdout)
+        self.assertEqual(ended.returncode, int(bool(output["findings"])), ended.stderr)
+        self.assertEqual(self.between(output), [])
+        self.assertEqual([(pair["from"], pair["to"], pair["reached"]) for pair in output["pairs"]],
                          [("localhost", "127.0.0.1", "yes"), ("localhost", "127.0.0.2", "yes"),
                           ("127.0.0.1", "127.0.0.2", "yes"), ("127.0.0.1", "localhost", "yes"),
                           ("127.0.0.2", "localhost", "yes"), ("127.0.0.2", "127.0.0.1", "yes")])
         self.assertTrue(all(abs(host["clock_ahead_seconds"]) <= host["clock_error_seconds"] + 0.01
-                            for host in told["hosts"]))
-        self.assertIn("cpprun ", told["hosts"][0]["facts"]["cpprun"])
+                            for host in output["hosts"]))
+        self.assertIn("cpprun ", output["hosts"][0]["facts"]["cpprun"])
 
-    def test_the_doctor_names_hosts_that_are_dead_or_not_resolved(self):
+    def test_the_doctor_names_hosts_that_are_unreachable_or_unresolved(self):
         ended = self.examine("--json", "--hosts=localhost,dead1,no-such-host.invalid",
                              "--remote-shell", self.shell)
-        told = json.loads(ended.stdout)
+        output = json.loads(ended.stdout)
         self.assertEqual(ended.returncode, 1, ended.stderr)
-        findings = self.between(told)
+        findings = self.between(output)
         self.assertEqual(findings[0], "dead1: examination failed: connect to host dead1: "
                                       "Connection refused")
         self.assertRegex(findings[1], "^no-such-host.invalid: name cannot be resolved on "
                                       "localhost: ")
         self.assertEqual(len(findings), 2, findings)
 
-    def test_the_doctor_tells_who_has_the_port(self):
+    def test_the_doctor_names_the_process_on_the_port(self):
         with socket.create_server(("", 0)) as server:
             ended = self.examine("--hosts=localhost,127.0.0.1", "--remote-shell", self.shell,
                                  f"--port={server.getsockname()[1]}")
@@ -282,22 +283,22 @@ class HostsTest(unittest.TestCase):
         self.assertEqual(ended.stdout.count(": cannot listen: port "), 2, ended.stdout)
         self.assertIn("ss -ltnp", ended.stdout)
 
-    def test_the_doctor_examines_this_machine_alone(self):
+    def test_the_doctor_examines_a_single_machine(self):
         ended = self.examine()
         self.assertIn(ended.returncode, (0, 1), ended.stderr)
         self.assertEqual(ended.returncode == 0, "no problems found\n" in ended.stdout)
         self.assertTrue(ended.stdout.startswith("HOST "), ended.stdout)
 
-    def test_the_doctor_examines_many_hosts_each_of_which_looks_for_some(self):
+    def test_the_doctor_examines_many_hosts_and_each_connects_to_some(self):
         hosts = ["127.0.0.1", *(f"127.0.1.{number}" for number in range(1, 40))]
         ended = self.examine("--json", "--hosts=" + ",".join(hosts), "--remote-shell", self.shell)
-        told = json.loads(ended.stdout)
-        self.assertEqual(self.between(told), [])
+        output = json.loads(ended.stdout)
+        self.assertEqual(self.between(output), [])
         # 32 followers of each, and the first for the seven that are too far away from it.
-        self.assertEqual(len(told["pairs"]), 40 * 32 + 7)
-        self.assertEqual({pair["reached"] for pair in told["pairs"]}, {"yes"})
+        self.assertEqual(len(output["pairs"]), 40 * 32 + 7)
+        self.assertEqual({pair["reached"] for pair in output["pairs"]}, {"yes"})
 
-    def test_the_doctor_refuses_what_makes_no_sense(self):
+    def test_the_doctor_rejects_invalid_arguments(self):
         for words, why in ((["--hosts=a", "--hostfile=b"], "--hostfile exclude each other"),
                            (["--hosts=-x"], "is an option, not a host"),
                            (["--hostfile=gone"], "--hostfile=gone cannot be read"),

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What docs/kubernetes.md says, as far as it can be played without a cluster:
+"""The commands of docs/kubernetes.md, as far as they work without a cluster:
 
     kubernetes_test.py CPPRUN
 
-The manifests are held against the schemas of Kubernetes (PyPI's kubernetes-validate), and the
+The manifests are checked against the schemas of Kubernetes (PyPI's kubernetes-validate), and the
 Indexed Job's command runs in four "pods": network namespaces with a pod's variables, its own line
 in /etc/hosts, and a name server in which the headless Service is all of them. Skipped, with the
-reason, where one of these cannot be had."""
+reason, if one of these is unavailable."""
 
 import atexit
 import importlib.util
@@ -38,7 +38,7 @@ NAME_SERVER = "10.77.0.100"
 
 
 def need_schemas():
-    """Where they are wished for and not here, they are fetched for this run alone."""
+    """If they are requested and missing, they are installed for this run only."""
     if importlib.util.find_spec("kubernetes_validate"):
         return
     if os.environ.get("CPPRUN_TEST_INSTALL") in ("1", "schedulers"):
@@ -80,7 +80,7 @@ class ManifestTest(unittest.TestCase):
                                        "metadata": {"name": part["name"]}, **part["template"]})
         self.assertEqual(sorted(kinds), ["Job", "JobSet", "Pod", "Service"])
 
-    def test_a_manifest_that_is_not_valid_is_noticed(self):
+    def test_an_invalid_manifest_is_noticed(self):
         service, job = yaml.safe_load_all(FILES["indexed-job.yaml"])
         job["spec"]["completionsMode"] = job["spec"].pop("completionMode")
         with self.assertRaises(kubernetes_validate.ValidationError):
@@ -131,7 +131,7 @@ class PodsTest(unittest.TestCase):
         return path
 
     def publish(self):
-        """What the cluster's DNS says: each pod by its name, and the Service as all of them."""
+        """The cluster's DNS: each pod by its name, and the Service as all of them."""
         names = {f"{pod}.train.{DOMAIN}": [address] for pod, address in self.addresses.items()}
         names[f"train.{DOMAIN}"] = list(self.addresses.values())
         for pod, address in self.addresses.items():
@@ -169,14 +169,14 @@ class PodsTest(unittest.TestCase):
         self.assertIn("settings from Kubernetes: node rank 0 (JOB_COMPLETION_INDEX), master "
                       f"train-0.train.{DOMAIN}:29500 (/etc/hosts)", said)
 
-    def test_the_name_of_the_headless_service_leads_to_all_pods_and_they_meet(self):
+    def test_the_name_of_the_headless_service_resolves_to_all_pods_and_they_meet(self):
         started = [self.start(pod, "--master-addr=train") for pod in self.pods]
         outcomes = [self.outcome(each) for each in started]
         said = "".join(text for _, text in outcomes)
         self.assertEqual([code for code, _ in outcomes], [0, 0, 0, 0], said)
         self.assertEqual(said.count(" of 4 at "), 4, said)
 
-    def test_a_pod_that_comes_again_has_another_address_and_takes_its_place(self):
+    def test_a_pod_that_comes_back_has_another_address_and_takes_its_old_seat(self):
         self.write("again", "")
         started = {pod: self.start(pod) for pod in self.pods}
         said = ""

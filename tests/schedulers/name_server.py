@@ -4,8 +4,8 @@
 
     name_server.py ADDRESS NAMES.json
 
-answers at ADDRESS, port 53, what the file says at that moment: {"name": ["10.0.0.1", …]}; a name
-that is not there does not exist. Only IPv4, in one datagram. Says "ready" when it listens."""
+answers at ADDRESS, port 53, with the current content of the file: {"name": ["10.0.0.1", …]}; other
+names do not exist. Only IPv4, in one datagram. Prints "ready" when it listens."""
 
 import json
 import socket

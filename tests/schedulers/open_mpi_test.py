@@ -4,7 +4,7 @@
 
     open_mpi_test.py CPPRUN
 
-Skipped, with the reason, where Open MPI or network namespaces cannot be had (`./dev test
+Skipped, with the reason, if Open MPI or network namespaces are unavailable (`./dev test
 --schedulers` installs what Debian has). Only the standard library."""
 
 import os
@@ -50,7 +50,7 @@ class OpenMpiTest(unittest.TestCase):
         return self.run_on(host, "mpirun", *words)
 
     def run_on(self, host, *words):
-        """What is typed on that host, by somebody who has set Open MPI up."""
+        """A command on that host, by a user who has set Open MPI up."""
         environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", NO_COLOR="1",
                            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm_rsh_agent=self.shell,
                            OMPI_MCA_oob_tcp_if_include="eth0", OMPI_MCA_btl_tcp_if_include="eth0",
@@ -79,7 +79,7 @@ class OpenMpiTest(unittest.TestCase):
         self.assertEqual(said.count("settings from Open MPI: 3 nodes (OMPI_COMM_WORLD_SIZE)"), 1,
                          said)
 
-    def test_whoever_runs_where_mpirun_was_typed_hosts_the_rendezvous(self):
+    def test_the_host_where_mpirun_runs_hosts_the_rendezvous(self):
         code, said = self.mpirun("h3", "--host", "h1,h2,h3", "-N", "1", CPPRUN, "--no-python",
                                  "sh", "-c", SAY)
         self.assertEqual(code, 0, said)
@@ -88,7 +88,7 @@ class OpenMpiTest(unittest.TestCase):
         self.assertEqual(sorted(host for _, _, host in ranks), ["1", "2", "3"], said)
         self.assertTrue(all(rank == node for rank, node, _ in ranks), said)
 
-    def test_a_login_node_is_doubted_at_once(self):
+    def test_a_login_node_causes_a_warning_at_once(self):
         code, said = self.mpirun("h3", "--host", "h1,h2", "-N", "1", CPPRUN,
                                  "--rdzv-conf=join_timeout=2", "--no-python", "sh", "-c", SAY)
         self.assertNotEqual(code, 0, said)
@@ -98,13 +98,13 @@ class OpenMpiTest(unittest.TestCase):
         self.assertEqual(code, 0, said)
         self.assertNotIn("login node", said)
 
-    def test_more_nodes_than_mpirun_started_are_refused(self):
+    def test_more_nodes_than_mpirun_started_are_rejected(self):
         code, said = self.mpirun("h1", "--host", "h1,h2", "-N", "1", CPPRUN, "--nnodes=3",
                                  "--no-python", "sh", "-c", SAY)
         self.assertNotEqual(code, 0, said)
         self.assertIn("--nnodes=3, but Open MPI started cpprun on 2 nodes", said)
 
-    def test_two_on_a_host_are_refused(self):
+    def test_two_on_a_host_are_rejected(self):
         code, said = self.mpirun("h1", "--host", "h1:2,h2:2", "-N", "2", CPPRUN, "--no-python",
                                  "sh", "-c", SAY)
         self.assertNotEqual(code, 0, said)

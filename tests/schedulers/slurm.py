@@ -62,7 +62,7 @@ class Slurm:
                                    kill_wait=kill_wait, proctrack=proctrack,
                                    nodes="\n".join(lines)))
         self.environment = dict(os.environ, SLURM_CONF=self.path("slurm.conf"),
-                                TMPDIR=self.directory)  # what a lost host leaves goes with it
+                                TMPDIR=self.directory)  # a lost host's files are removed with it
         self.daemons = []
         try:
             self._start_all()
@@ -104,7 +104,7 @@ class Slurm:
             time.sleep(0.05)
 
     def power_on(self, name):
-        """A host that was lost, started anew."""
+        """Restarts a host that was lost."""
         self.hosts.inside(self.hosts.mark + name, "ip", "link", "set", "eth0", "up")
         self._start(name, "slurmd", "-D", "-N", name)
         self.wait_until(lambda: self.idle() == len(self.nodes), f"{name} is back")

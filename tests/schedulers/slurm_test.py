@@ -4,7 +4,7 @@
 
     slurm_test.py CPPRUN
 
-Skipped, with the reason, where Slurm or network namespaces cannot be had (`./dev test
+Skipped, with the reason, if Slurm or network namespaces are unavailable (`./dev test
 --schedulers` installs what Debian has). Only the standard library."""
 
 import json
@@ -42,7 +42,7 @@ class SlurmTest(unittest.TestCase):
     def workers(self, text):
         return ["--no-python", "sh", "-c", text]
 
-    def expect_nobody(self):
+    def expect_no_process(self):
         """No process of a job is left on any host."""
         def only_slurmd():
             for node in self.slurm.nodes:
@@ -55,7 +55,7 @@ class SlurmTest(unittest.TestCase):
                     if words and b"slurm" not in words:
                         return False
             return True
-        self.slurm.wait_until(only_slurmd, "nobody is left on the hosts")
+        self.slurm.wait_until(only_slurmd, "no process is left on the hosts")
 
     def test_the_commands_of_its_page_do_what_it_says(self):
         self.slurm.script("train", 'echo "rank $RANK of $WORLD_SIZE"\n')
@@ -67,8 +67,9 @@ class SlurmTest(unittest.TestCase):
         faults = play(PAGE, self.slurm.directory, typed)
         self.assertEqual(faults, [], "\n".join(faults))
 
-    def test_host_lists_mean_to_us_what_they_mean_to_slurm(self):
-        # Slurm 22.05 itself refuses a name that goes on behind its brackets, which others write.
+    def test_host_lists_mean_the_same_to_cpprun_and_to_slurm(self):
+        # Slurm 22.05 itself rejects a name that continues after its brackets, which other programs
+        # write.
         lists = ["n[1-3,07]", "gpu[07-09,12],login", "n[098-101]", "r[0-1]n[1-2]", "b,a,b", "n[3]",
                  "a1,a[2-3],b[001-003,9]"]
         dice = random.Random(7)
@@ -100,7 +101,7 @@ class SlurmTest(unittest.TestCase):
             r"settings from Slurm: 4 nodes \(SLURM_STEP_NUM_NODES\), node rank 0 "
             r"\(SLURM_NODEID\), master n1:2\d{4} \(SLURM_STEP_NODELIST\)",
             done.stdout)), 1, done.stdout)
-        self.expect_nobody()
+        self.expect_no_process()
 
     def test_a_step_on_some_of_the_nodes_is_a_job_of_those(self):
         script = self.slurm.script("some", f"srun -N2 -n2 -w n3,n4 {CPPRUN} --no-python "
@@ -110,19 +111,19 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, said)
         self.assertIn("rank 1 of 2 on node 1 at n3\n", said)
 
-    def test_two_tasks_on_a_node_are_refused_on_each(self):
+    def test_two_tasks_on_a_node_are_rejected_on_each(self):
         done = self.slurm.run("srun", "-N2", "-n4", CPPRUN, *self.workers(SAY))
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertEqual(done.stdout.count("Slurm started 4 tasks on 2 nodes"), 4, done.stdout)
         self.assertNotIn("rank", done.stdout)
 
-    def test_more_nodes_than_srun_started_are_refused_at_once(self):
+    def test_more_nodes_than_srun_started_are_rejected_at_once(self):
         done = self.slurm.run("srun", "-N2", "-n2", CPPRUN, "--nnodes=3", *self.workers(SAY))
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("--nnodes=3, but Slurm started cpprun on 2 nodes (SLURM_STEP_NUM_NODES)",
                       done.stdout)
 
-    def test_a_job_may_be_put_together_of_steps(self):
+    def test_a_job_may_consist_of_several_steps(self):
         start = (f"srun -N1 -n1 -w %s {CPPRUN} --nnodes=2 --rdzv-backend=c10d "
                  "--rdzv-endpoint=n1:29400 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE' &\n")
         script = self.slurm.script("parts", start % "n1" + start % "n2" + "wait\n")
@@ -132,7 +133,7 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(sorted(re.findall(r"^rank \d of 2", said, re.M)),
                          ["rank 0 of 2", "rank 1 of 2"], said)
 
-    def test_a_rank_that_the_batch_shell_expanded_is_doubted(self):
+    def test_a_rank_that_the_batch_shell_expanded_is_an_error(self):
         script = self.slurm.script(
             "expanded", f"srun {CPPRUN} --rdzv-conf=join_timeout=5 --node-rank=$SLURM_NODEID "
             "--no-python true\n")
@@ -142,7 +143,7 @@ class SlurmTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0, said)
         self.assertIn("--node-rank=0, but this is node 1 according to SLURM_NODEID", said)
 
-    def test_a_script_without_srun_is_told_that_it_is_alone(self):
+    def test_a_script_without_srun_gets_a_warning_that_it_is_alone(self):
         script = self.slurm.script("alone", f"{CPPRUN} --no-python sh -c '{SAY}'\n")
         self.slurm.run("sbatch", "-N2", "-W", "-o", self.slurm.path("alone.out"), script)
         said = self.slurm.text("alone.out")
@@ -150,7 +151,7 @@ class SlurmTest(unittest.TestCase):
                       "without srun", said)
         self.assertIn("rank 0 of 1", said)
 
-    def test_tasks_of_an_array_are_jobs_of_their_own(self):
+    def test_tasks_of_an_array_are_separate_jobs(self):
         script = self.slurm.script("array", f"srun {CPPRUN} --no-python sh -c "
                                    "'echo run $TORCHELASTIC_RUN_ID rank $RANK of $WORLD_SIZE'\n")
         done = self.slurm.run("sbatch", "-N2", "-n2", "--array=0-1", "-W", "-o",
@@ -161,7 +162,7 @@ class SlurmTest(unittest.TestCase):
             self.assertEqual(len(re.findall(rf"run slurm-\d+_{task}\.0 rank \d of 2", said)), 2,
                              said)
 
-    def test_a_node_that_is_lost_is_made_up_for(self):
+    def test_a_lost_node_is_replaced(self):
         script = 'echo "world $WORLD_SIZE"; test $WORLD_SIZE = 3 || exec sleep 1000'
         started = self.slurm.start("srun", "--no-kill", "-N4", "--ntasks-per-node=1", CPPRUN,
                                    "--nnodes=3:4", "--rdzv-conf=last_call_timeout=1",
@@ -176,7 +177,7 @@ class SlurmTest(unittest.TestCase):
         said += started.communicate(timeout=slurm.SECONDS_MAX)[0]
         self.assertEqual(said.count("world 3"), 3, said)
         self.assertIn("node 3 on n4 is lost: no response for 3 s", said)
-        self.expect_nobody()
+        self.expect_no_process()
 
     def requeue(self, job):
         """It runs again in a moment and not in two minutes; nor in the same second, for which what
@@ -203,9 +204,9 @@ class SlurmTest(unittest.TestCase):
         self.slurm.wait_until(
             lambda: "JobState=COMPLETED" in self.slurm.run("scontrol", "show", "job", job).stdout,
             "its end")
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_a_job_that_is_requeued_has_the_restarts_left_that_it_had(self):
+    def test_a_requeued_job_keeps_its_remaining_restarts(self):
         state = self.slurm.path("restarts.state")
         script = self.slurm.script(
             "budget", f"srun {CPPRUN} --max-restarts=1 --restart-state={state} --no-python sh -c "
@@ -225,7 +226,7 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("this job continues: 1 of its restarts was used before", said())
         self.assertIn("all 1 restarts are used", said())
         self.assertIn("run 1 restart 1", said())
-        self.expect_nobody()
+        self.expect_no_process()
 
     def test_a_notice_reaches_the_workers_and_ends_nothing(self):
         script = self.slurm.script(
@@ -243,9 +244,9 @@ class SlurmTest(unittest.TestCase):
         self.slurm.wait_until(lambda: "JobState=COMPLETED" in self.slurm.run(
             "scontrol", "show", "job", job).stdout, f"its end; {said()}")
         self.assertEqual(said().count("done"), 2, said())
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_the_end_of_its_time_leaves_a_report_and_nobody(self):
+    def test_the_time_limit_leaves_a_report_and_no_process(self):
         report = self.slurm.path("late.json")
         script = self.slurm.script(
             "late", f"exec srun {CPPRUN} --report={report} --no-python sh -c "
@@ -253,7 +254,7 @@ class SlurmTest(unittest.TestCase):
             "while :; do sleep 0.1; done'\n")
         job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "--time=1", "-o",
                                                self.slurm.path("late.out"), script).stdout)[0]
-        # A minute is the least that Slurm counts, and it looks at its jobs every now and then.
+        # A minute is the least that Slurm counts, and it checks its jobs periodically.
         self.slurm.wait_until(lambda: "JobState=TIMEOUT" in self.slurm.run(
             "scontrol", "show", "job", job).stdout, "the end of its time", seconds=240)
         self.slurm.wait_until(lambda: '"ended"' in self.slurm.text("late.json"), "a report")
@@ -261,14 +262,14 @@ class SlurmTest(unittest.TestCase):
         # The report is node 0's: the other node's worker may be a moment behind.
         self.slurm.wait_until(lambda: all(os.path.exists(self.slurm.path(f"late-{rank}"))
                                           for rank in (0, 1)), "each worker has saved")
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_scancel_leaves_a_report_and_nobody(self):
+    def test_scancel_leaves_a_report_and_no_process(self):
         report = self.slurm.path("cancelled.json")
         script = self.slurm.script(
             "cancel", f"exec srun {CPPRUN} --report={report} --no-python sh -c "
-            # Slurm's TERM is the child's as well: the shell must not end because that has. What it
-            # says may not arrive, as srun is ended, too.
+            # The child also gets Slurm's TERM: the shell must not exit because the child has. Its
+            # output may not arrive, as srun is ended, too.
             "'trap \": >$SLURM_SUBMIT_DIR/cancelled-$RANK; exit 0\" TERM; echo ready; "
             "while :; do sleep 0.1; done'\n")
         job = re.search(r"\d+", self.slurm.run("sbatch", "-N2", "-n2", "-o", self.slurm.path(
@@ -279,7 +280,7 @@ class SlurmTest(unittest.TestCase):
         self.slurm.wait_until(lambda: all(os.path.exists(self.slurm.path(f"cancelled-{rank}"))
                                           for rank in (0, 1)), "each worker has saved")
         self.assertNotEqual(json.loads(self.slurm.text("cancelled.json"))["exit_code"], 0)
-        self.expect_nobody()
+        self.expect_no_process()
 
 
 # A worker with a loader that it needs for its checkpoint, as a DataLoader's processes are needed.

@@ -4,7 +4,7 @@
 
     ssh_test.py CPPRUN
 
-Skipped, with the reason, where OpenSSH or network namespaces cannot be had (`./dev test
+Skipped, with the reason, if OpenSSH or network namespaces are unavailable (`./dev test
 --schedulers` installs what Debian has). Only the standard library."""
 
 import json
@@ -69,7 +69,7 @@ class SshHosts(unittest.TestCase):
         os.chmod(self.path("bin/ssh"), 0o755)
         self.environment = dict(os.environ, PATH=f"{self.path('bin')}:{os.environ['PATH']}",
                                 TMPDIR=self.directory)
-        os.makedirs("/run/sshd", exist_ok=True)  # sshd asks for it
+        os.makedirs("/run/sshd", exist_ok=True)  # sshd needs it
         for name in self.hosts.names:
             self.start_sshd(name)
 
@@ -95,7 +95,7 @@ class SshHosts(unittest.TestCase):
             time.sleep(0.05)
 
     def console(self, *words, program=CPPRUN):
-        """As it is typed on the first host."""
+        """A command as it is typed on the first host."""
         return self.hosts.start(self.NAMES[0], program, *words, cwd=self.directory, text=True,
                                 env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
@@ -110,7 +110,7 @@ class SshHosts(unittest.TestCase):
         return started.returncode, output
 
     def words_of(self, host):
-        """What runs there, beside sshd."""
+        """The processes there, except sshd."""
         found = []
         for pid in self.hosts.pids(host):
             try:
@@ -124,9 +124,9 @@ class SshHosts(unittest.TestCase):
                 found.append((words, variables))
         return found
 
-    def expect_nobody(self):
+    def expect_no_process(self):
         self.wait_until(lambda: not any(self.words_of(host) for host in self.hosts.names),
-                        "nobody is left on the hosts")
+                        "no process is left on the hosts")
 
     def up(self, count):
         self.wait_until(lambda: len([each for each in os.listdir(self.directory)
@@ -144,7 +144,7 @@ class HostsPageTest(SshHosts):
         faults = play(PAGE, self.directory, lambda _, command: self.to_end(
             "-c", path + command, program="sh"))
         self.assertEqual(faults, [], "\n".join(faults))
-        self.expect_nobody()
+        self.expect_no_process()
 
 
 @unittest.skipIf(REASON, REASON)
@@ -158,9 +158,9 @@ class SshTest(SshHosts):
                                            said, re.MULTILINE)),
                          [("h1", "0", "h1"), ("h2", "1", "h2"), ("h2", "2", "h2"),
                           ("h3", "3", "h3")], said)
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_a_host_that_is_down_is_named_and_nothing_is_started(self):
+    def test_a_host_that_is_down_is_named_and_nothing_starts(self):
         self.hosts.end_all("h3")
         code, said = self.to_end("--hosts=h1,h2,h3,nowhere", "--insecure", "--no-python", "touch",
                                  self.path("up-"))
@@ -168,7 +168,7 @@ class SshTest(SshHosts):
         self.assertRegex(said, r"2 of 4 hosts cannot be reached:\n  h3: .*Connection refused\n"
                                r"  nowhere: .*Could not resolve hostname nowhere")
         self.assertFalse(os.path.exists(self.path("up-")))
-        self.expect_nobody()
+        self.expect_no_process()
 
     def test_the_secret_is_on_no_command_line_and_in_no_environment(self):
         run(CPPRUN + "ctl", "keygen", self.path("secret"))
@@ -187,12 +187,12 @@ class SshTest(SshHosts):
         for words, variables in running:
             self.assertNotIn(key, words)
             self.assertNotIn(key, variables)
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_cpprun_is_brought_along_where_there_is_none(self):
+    def test_cpprun_is_copied_to_hosts_without_it(self):
         os.mkdir(self.path("alone"))
         shutil.copy(CPPRUN, self.path("alone/cpprun"))
-        for host in ("h2", "h3"):  # as if this directory were not on them
+        for host in ("h2", "h3"):  # as if this directory did not exist there
             self.hosts.covered[host] = self.path("alone")
             self.hosts.end_all(host)
             self.start_sshd(host)
@@ -205,40 +205,40 @@ class SshTest(SshHosts):
         self.assertEqual(code, 0, said)
         self.assertEqual(sorted(re.findall(r"rank (\d) of 2 on (h\d)", said)),
                          [("0", "h2"), ("1", "h3")], said)
-        self.expect_nobody()
+        self.expect_no_process()
         self.assertEqual([each for each in os.listdir(self.directory)
                           if each.startswith("cpprun.")],
                          [])
 
-    def test_a_dry_run_knows_each_hosts_address_and_ranks(self):
+    def test_a_dry_run_prints_each_hosts_address_and_ranks(self):
         code, said = self.to_end("--dry-run", "--json", "--hosts=h2:2,h3", "--insecure",
                                  "--no-python", "touch", self.path("started"))
         self.assertEqual(code, 0, said)
         self.assertFalse(os.path.exists(self.path("started")))
-        told = json.loads(said)
-        self.assertEqual((told["master_address"], told["master_port"]), ("10.77.0.2", None))
+        output = json.loads(said)
+        self.assertEqual((output["master_address"], output["master_port"]), ("10.77.0.2", None))
         self.assertEqual([(node["host"], node["group_rank"], node["address"], node["interface"],
                            [worker["rank"] for worker in node["workers"]])
-                          for node in told["nodes"]],
+                          for node in output["nodes"]],
                          [("h2", 0, "10.77.0.2", "eth0", [0, 1]), ("h3", 1, "10.77.0.3", "eth0",
                                                                    [2])])
-        self.expect_nobody()
+        self.expect_no_process()
 
     def examine(self, *words):
         return self.to_end("doctor", *words, program=CPPRUN + "ctl")
 
     def between(self, *words):
-        """What the doctor finds of the network, not of this very machine's disks and limits."""
+        """The doctor's findings about the network, not about this machine's disks and limits."""
         code, said = self.examine("--json", *words)
-        told = json.loads(said)
-        self.assertEqual(code, int(bool(told["findings"])), said)
-        return [each["host"] + ": " + each["what"] for each in told["findings"]
+        output = json.loads(said)
+        self.assertEqual(code, int(bool(output["findings"])), said)
+        return [each["host"] + ": " + each["what"] for each in output["findings"]
                 if any(word in each["what"] for word in
                        ("reach", "name", "examination", "clock", "listen"))]
 
-    def test_the_doctor_finds_nothing_between_hosts_that_are_well(self):
+    def test_the_doctor_finds_nothing_between_healthy_hosts(self):
         self.assertEqual(self.between("--hosts=h1,h2,h3"), [])
-        self.expect_nobody()
+        self.expect_no_process()
 
     def test_the_doctor_names_a_host_whose_port_is_firewalled(self):
         if not shutil.which("iptables"):
@@ -256,7 +256,7 @@ class SshTest(SshHosts):
                           "--dport", "29500", "-j", "REJECT", "--reject-with", "tcp-reset")
         self.assertEqual(self.between("--hosts=h1,h2,h3", "--port=29500"),
                          ["h3: unreachable at 10.77.0.3:29500 from h2: Connection refused"])
-        self.expect_nobody()
+        self.expect_no_process()
 
     def test_the_doctor_names_a_host_whose_name_is_not_resolved(self):
         self.write("ssh_config", SSH.format(directory=self.directory) +
@@ -264,9 +264,9 @@ class SshTest(SshHosts):
         findings = self.between("--hosts=h1,h2,other")
         self.assertEqual(len(findings), 1, findings)
         self.assertRegex(findings[0], "^other: name cannot be resolved on h1, h2: ")
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_the_doctor_names_a_name_that_leads_a_host_to_itself(self):
+    def test_the_doctor_names_a_name_that_resolves_to_the_host_itself(self):
         with open(f"{self.hosts.etc}/hosts", "a", encoding="utf-8") as file:
             file.write("127.0.1.1 loop\n")  # as Debian writes a host's own name
         self.write("ssh_config", SSH.format(directory=self.directory) +
@@ -274,17 +274,17 @@ class SshTest(SshHosts):
         self.assertEqual(self.between("--hosts=h1,loop"),
                          ["loop: name resolves to the loopback address 127.0.1.1 on h1"])
 
-    def test_the_doctor_examines_the_others_where_one_is_dead(self):
+    def test_the_doctor_examines_the_others_if_one_is_dead(self):
         self.hosts.end_all("h3")
         findings = self.between("--hosts=h1,h2,h3")
         self.assertEqual(len(findings), 1, findings)
         self.assertRegex(findings[0], "^h3: examination failed: .*Connection refused")
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_the_doctor_is_brought_along_where_there_is_none(self):
+    def test_the_doctor_is_copied_to_hosts_without_it(self):
         os.mkdir(self.path("alone"))
         shutil.copy(CPPRUN + "ctl", self.path("alone/cpprunctl"))
-        self.hosts.covered["h2"] = self.path("alone")  # as if this directory were not on it
+        self.hosts.covered["h2"] = self.path("alone")  # as if this directory did not exist there
         self.hosts.end_all("h2")
         self.start_sshd("h2")
         tool = self.path("alone/cpprunctl")
@@ -292,23 +292,23 @@ class SshTest(SshHosts):
         self.assertEqual(code, 1, said)
         self.assertIn(f"h2: examination failed: no cpprunctl at {tool}", said)
         _, said = self.to_end("doctor", "--json", "--hosts=h1,h2", "--ship", program=tool)
-        told = json.loads(said)
-        self.assertEqual([host["not_examined"] for host in told["hosts"]], [None, None])
-        self.assertEqual([pair["reached"] for pair in told["pairs"]], ["yes", "yes"])
-        self.expect_nobody()
+        output = json.loads(said)
+        self.assertEqual([host["not_examined"] for host in output["hosts"]], [None, None])
+        self.assertEqual([pair["reached"] for pair in output["pairs"]], ["yes", "yes"])
+        self.expect_no_process()
         self.assertEqual([each for each in os.listdir(self.directory)
                           if each.startswith("cpprun.")],
                          [])
 
-    def test_nobody_is_left_where_the_console_is_killed(self):
+    def test_no_process_is_left_when_the_console_is_killed(self):
         console = self.console("--hosts=h1,h2,h3", "--insecure", "--no-python", "sh", "-c",
                                ": >up-$RANK; sleep 1000")
         self.up(3)
         os.kill(console.pid, signal.SIGKILL)
         console.communicate(timeout=SECONDS_MAX)
-        self.expect_nobody()
+        self.expect_no_process()
 
-    def test_a_host_that_is_lost_is_made_up_for_and_started_again(self):
+    def test_a_lost_host_is_replaced_and_restarted(self):
         console = self.console("--hosts=h1,h2,h3", "--nnodes=2:3", "--max-restarts=3",
                                "--insecure", "--no-python", "sh", "-c",
                                "mktemp up-$WORLD_SIZE-$(hostname)-XXXXXX >/dev/null; "
@@ -326,7 +326,7 @@ class SshTest(SshHosts):
         said = console.communicate(timeout=SECONDS_MAX)[0]
         self.assertEqual(console.returncode, 0, said)
         self.assertEqual(said.count("end of 3"), 3, said)
-        self.expect_nobody()
+        self.expect_no_process()
 
 
 if __name__ == "__main__":

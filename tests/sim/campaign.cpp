@@ -15,7 +15,7 @@ namespace cpprun::sim {
 
 namespace {
 
-// Whose faults are left out one by one to find the shortest case: more would cost minutes.
+// The number of runs that are minimized to find the shortest case; more would take minutes.
 constexpr std::size_t candidates_max = 20;
 
 Scenario with_faults(const Scenario& scenario, const std::vector<int>& kept) {
@@ -32,7 +32,7 @@ bool is_unidentified(const Fault& fault) {
   return fault.kind == FaultKind::unidentified || fault.kind == FaultKind::liar;
 }
 
-// In which order several are told something at one moment depends on the numbers of their links.
+// The order of simultaneous messages depends on the numbers of their links.
 std::string in_order(const std::string& story) {
   std::vector<std::string> lines;
   for (std::size_t from = 0; from < story.size();) {
@@ -56,8 +56,8 @@ std::string difference(const std::string& with, const std::string& without) {
   return fmt::format("\"{}\" and without them \"{}\"", from(with), from(without));
 }
 
-// Plays it. Where there are strangers the nodes must be told what they are told
-// without them.
+// Plays a scenario. With unidentified clients, the nodes must receive the same messages as without
+// them.
 std::optional<std::string> play(const Scenario& scenario, World& world) {
   const auto verdict = world.run();
   if (verdict || std::none_of(scenario.faults.begin(), scenario.faults.end(), is_unidentified)) {
@@ -157,7 +157,7 @@ std::uint64_t shortest_of(const Campaign& campaign, const std::vector<std::uint6
   for (std::size_t i = 0; i < std::min(seeds.size(), candidates_max); ++i) {
     const Scenario whole = scenario_of(campaign, seeds[i]);
     World world{with_faults(whole, faults_needed(whole))};
-    (void)world.run();  // Only its length is asked for.
+    (void)world.run();  // Only its length is needed.
     const std::pair length{world.scenario().faults.size(), world.steps()};
     if (length >= least) continue;
     least = length;

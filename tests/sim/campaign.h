@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Many seeds, one after the other, and what to say of those that broke a promise: which promise,
-// the faults that it takes, and what happened, as short as it can be.
+// Plays many seeds one after another and reports those that broke a promise: the promise, the
+// faults that are needed, and a trace that is as short as possible.
 
 #include <cstdint>
 #include <functional>
@@ -16,13 +16,13 @@ namespace cpprun::sim {
 struct Campaign {
   std::uint64_t first = 1;
   std::uint64_t seeds = 1000;
-  std::uint64_t stride = 1;  // with several processes each takes every n-th seed
+  std::uint64_t stride = 1;  // with several processes, each takes every n-th seed
   int agents_max = 6;
   FaultKinds kinds;
   std::string kinds_text = "all";
   std::optional<std::vector<int>> keep;  // only these of each run's faults, by index
   bool goes_on = false;                  // after a run that breaks a promise
-  // Told each seed before it is played; false: it is enough.
+  // Called before each seed; false: stop.
   std::function<bool(std::uint64_t seed)> may_play = {};
 };
 
@@ -43,30 +43,30 @@ Tally sail(const Campaign& campaign);
 // The scenario of one seed of that campaign.
 Scenario scenario_of(const Campaign& campaign, std::uint64_t seed);
 
-// Which of the faults it takes to break the same promise, by index: leaving out any other changes
-// nothing, leaving out one of these does.
+// The indices of the faults that are needed to break the same promise: leaving out any other
+// changes nothing, leaving out one of these does.
 std::vector<int> faults_needed(const Scenario& scenario);
 
-// Which promise that is, whoever it was broken to and when.
+// The promise without its details: which node, and when.
 std::string promise_of(std::string verdict);
 
-// Those that broke one promise.
+// The runs that broke one promise.
 struct Group {
   std::string promise;
   std::vector<std::uint64_t> seeds;
 };
-// The promise that was broken most often first.
+// The most frequent one first.
 std::vector<Group> grouped(const std::vector<Broken>& broken);
 
-// Of these seeds, or the first few of many, the one that takes the fewest faults, and of those the
+// The seed among these, or among the first few of many, that needs the fewest faults, then the
 // fewest steps.
 std::uint64_t shortest_of(const Campaign& campaign, const std::vector<std::uint64_t>& seeds);
 
-// The seed, the promise, the faults needed, how to play it again, and the last lines of what
-// happened.
+// The seed, the promise, the needed faults, the command to play it again, and the last lines of the
+// trace.
 std::string report_of(const Campaign& campaign, std::uint64_t seed, std::size_t lines_max = 80);
 
-// One shortest case of every promise that was broken, and how often it was.
+// The shortest case of every broken promise, with its count.
 std::string report_of(const Campaign& campaign, const std::vector<Broken>& broken,
                       std::size_t lines_max = 80);
 

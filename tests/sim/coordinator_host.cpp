@@ -65,7 +65,7 @@ CoordinatorHost::CoordinatorHost(Universe& universe, Program& program, const Mac
 
 CoordinatorOptions CoordinatorHost::options() const {
   const Scenario& scenario = universe_.scenario;
-  // Of its own: the judge tells two masters' rounds apart by it.
+  // Unique: the judge distinguishes the rounds of two masters by it.
   const int store_port = 29000 + 100 * (place_ + 1) + static_cast<int>(incarnation_);
   CoordinatorOptions options{.options = {.lease = scenario.lease(),
                                          .status_interval = bounds::status_interval,
@@ -90,13 +90,13 @@ void CoordinatorHost::begin(const Records& before, bool stands_by) {
   how.stands_by = stands_by;
   how.follows = is_of_set();
   coordinator_.begin(Coordinator{std::move(how)});
-  // A log is of no use without a record.
+  // A log is useless without a record.
   if (before.empty()) logs_.clear();
   const bool keeps = scenario.daemon && !is_of_set();
   stores_.begin(scenario.daemon ? std::nullopt : std::optional(job_id(0)),
                 keeps ? &logs_ : nullptr);
   nodes_seen_.clear(), nodes_.clear(), unidentified_connections_.clear();
-  told_done_ = false;
+  reported_done_ = false;
   local_link_.reset(), armed_.reset(), leads_until_.reset();
   records_ = before;
   if (stands_by || is_of_set()) return;
@@ -123,8 +123,8 @@ void CoordinatorHost::recover(const Records& records) {
   }
 }
 
-// Each of its nodes has a number until it is back. Where nodes may have come before, those of
-// their links are later.
+// Each node has a link number until it returns. Links of nodes that may have come before have
+// larger numbers.
 LinkId CoordinatorHost::links_before(const JobRecord& record) {
   LinkId& last = is_of_set() ? universe_.last_link_before : universe_.last_link;
   const LinkId first{last.value + 1};
@@ -139,11 +139,11 @@ LinkId CoordinatorHost::links_before(const JobRecord& record) {
 
 void CoordinatorHost::end() {
   held_ = {};
-  judge_commands_behind(said_words_ = commit_queue_, false);
+  judge_commands_behind(said_count_ = held_count_, false);
   forgotten_.clear();
   speaks_until_.reset();
   has_kept_quiet_ = false;
-  missed_something_.clear();
+  links_with_gaps_.clear();
   job_ports_.clear(), recovered_.clear();
   stores_.end();
   coordinator_.end();
@@ -171,20 +171,20 @@ void CoordinatorHost::heard(const ConnectionRef& connection, const Packet& packe
                        std::string_view(packet.bytes).substr(4));  // judged there
     return;
   }
-  // What is said to one that leads no more is said to nobody.
+  // Messages to a former leader do not count.
   const bool counts = is_in_force();
   if (counts) universe_.judge.coordinator_heard(connection->node);
   if (packet.kind == Packet::Kind::heartbeat) {
     tell(Coordinator::Said{connection->link, packet.heartbeat});
-    // By then its workers have spoken to their store.
+    // By then its workers have used their store.
     tell(Coordinator::StoreAsked{job_id(universe_.scenario.job_of(connection->node))});
     return;
   }
   const auto decoded = link::decode(packet.bytes);
   universe_.judge.must(decoded && *decoded, "an agent's frame cannot be decoded");
   if (!decoded || !*decoded) return;
-  universe_.trace.line(universe_.time.now(), "coordinator hears node {}: {}", connection->node,
-                       packet.bytes.substr(4));
+  universe_.trace.line(universe_.time.now(), "coordinator receives from node {}: {}",
+                       connection->node, packet.bytes.substr(4));
   if (std::holds_alternative<link::Join>((*decoded)->message)) {
     universe_.judge.coordinator_hears_join(connection->node);
   }
@@ -204,8 +204,7 @@ void CoordinatorHost::closed(LinkId link, const std::string& reason, bool broken
   nodes_.erase(link);
 }
 
-// --- the agent in this process
-// --------------------------------------------------------------------
+// --- the agent in this process ------------------------------------------------------------------
 
 void CoordinatorHost::hear_local_agent(const link::Message& message) {
   if (!coordinator_.running()) return;
@@ -285,7 +284,7 @@ void CoordinatorHost::forget(const coordinator::CloseStore& close) {
   if (hooks_.forget_record) hooks_.forget_record(close.job);
   const auto job = job_number(close.job);
   if (!job || !is_in_force()) return;
-  // One of several has forgotten it when no other one would go on with it.
+  // One of several cpprunds has forgotten the job when no other one would resume it.
   forgotten_.insert(*job);
   forget_for_good();
 }
@@ -310,7 +309,7 @@ void CoordinatorHost::say(const coordinator::HangUp& hang_up) {
   network_->close(connection, Side::coordinator);
   universe_.time.later(0ns, [this, link = hang_up.link, which = incarnation_] {
     if (which != incarnation_) return;
-    program_.receive([this, link] { closed(link, "hung up", missed_something_.erase(link) > 0); });
+    program_.receive([this, link] { closed(link, "hung up", links_with_gaps_.erase(link) > 0); });
   });
 }
 
@@ -332,7 +331,7 @@ void CoordinatorHost::say(const coordinator::Say& say) {
     universe_.judge.must(sealed->round != RoundNumber{}, "a round has the number 0");
   }
   if (node < 0) return;
-  // That it leads no more may be said at any time.
+  // NotLeading may be sent at any time.
   if (!may_speak() && !std::holds_alternative<link::NotLeading>(say.message)) return;
   judge_say(node, say);
   if (say.link == local_link_) {
@@ -341,8 +340,9 @@ void CoordinatorHost::say(const coordinator::Say& say) {
   }
   const ConnectionRef connection = network_->find(say.link);
   if (!connection) return;
-  if (const auto* beat = std::get_if<link::Heartbeat>(&say.message)) {
-    network_->send(connection, Side::agent, {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
+  if (const auto* heartbeat = std::get_if<link::Heartbeat>(&say.message)) {
+    network_->send(connection, Side::agent,
+                   {.kind = Packet::Kind::heartbeat, .heartbeat = *heartbeat});
     return;
   }
   std::string bytes = link::encode(say.message);
@@ -354,7 +354,7 @@ void CoordinatorHost::wake() {
   program_.receive([this] { coordinator_.advance(); }, true);
 }
 
-// A timer that is due later than it was needs no new entry: it looks again when it rings.
+// A timer that moves to a later time needs no new entry: it checks again when it fires.
 void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   const Coordinator& machine = coordinator_.machine();
   if (const auto broken = universe_.looks_inside() ? machine.check() : std::nullopt) {
@@ -363,13 +363,13 @@ void CoordinatorHost::arm(std::optional<TimePoint> deadline) {
   const Job* const hosted = hooks_.leads_until ? machine.find(job_id(0)) : nullptr;
   const auto until = hosted == nullptr ? std::nullopt : hosted->leadership().leads_until();
   if (std::exchange(leads_until_, until) != until) hooks_.leads_until(until);
-  if (machine.done() && !told_done_) {
-    told_done_ = true;
+  if (machine.done() && !reported_done_) {
+    reported_done_ = true;
     universe_.time.later(0ns, [this, which = incarnation_] {
       if (which != incarnation_) return;
       program_.receive([this] {
-        told_done_ = coordinator_.running() && coordinator_.machine().done();
-        if (told_done_) hooks_.done();
+        reported_done_ = coordinator_.running() && coordinator_.machine().done();
+        if (reported_done_) hooks_.done();
       });
     });
   }

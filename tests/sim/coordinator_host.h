@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The coordinator at work in a simulated world: what CoordinatorServer is to the real one. It lives
-// in the process of the node that hosts it, or in a cpprund on a machine of its own, which may be
-// one of several (coordinator_host_leading.cpp).
+// The coordinator of a simulated world, the counterpart of CoordinatorServer. It runs in the
+// process of the node that hosts it, or in a cpprund on its own machine, which may be one of
+// several (coordinator_host_leading.cpp).
 
 #include <algorithm>
 #include <cstdint>
@@ -31,12 +31,12 @@ class CoordinatorHost : public ReplicatedCoordinator {
  public:
   struct Hooks {
     std::function<void(link::Message)> to_local_agent;
-    std::function<void()> done;  // the hosted job is over and nobody is left to be told
+    std::function<void()> done;  // the hosted job is over and all nodes have the result
     std::function<void(std::optional<TimePoint>)> leads_until = {};
-    std::function<void()> leads = {};        // it stood by, and leads from now on
-    std::function<void()> leads_again = {};  // it led, had lost that, and resumes
-    std::function<bool()> is_led = {};       // by another, as somebody who sees all knows
-    // --- of one of several cpprunds ---
+    std::function<void()> leads = {};        // it was a standby and is the leader from now on
+    std::function<void()> leads_again = {};  // it lost leadership and resumes
+    std::function<bool()> is_led = {};       // there is another leader, as the world knows
+    // --- one of several cpprunds ---
     std::function<std::uint64_t(const std::string& job, const std::string& record)> keep_record =
         {};
     std::function<std::uint64_t(const std::string& job)> forget_record = {};
@@ -46,21 +46,21 @@ class CoordinatorHost : public ReplicatedCoordinator {
 
   // A new coordinator, which knows nothing yet. One of several follows, until it is told otherwise.
   void begin() { begin({}); }
-  // The one before has ended, and this one has what it left.
+  // A new coordinator with the records of the previous one.
   void begin_with_records() { begin(std::exchange(records_, {})); }
-  // One that stands by for another, with what that would leave.
+  // A standby of another coordinator, with the record of that one.
   void stand_by(const std::string& record);
-  // On a link of its own.
+  // A query on a link of its own.
   void asked(const link::WhoHosts& question, const std::string& address);
   void stand(const link::Join& own) { tell(Coordinator::VoteRequest{own}); }
   void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
   void end();
-  // Its clock shows a later time than it did.
+  // Called after a suspension: the clock has advanced.
   void wake();
   void serve(Network& network) { network_ = &network; }
   Coordinator* coordinator() { return coordinator_.running() ? &coordinator_.machine() : nullptr; }
 
-  // --- whether it leads (ReplicatedCoordinator) ---
+  // --- leadership (ReplicatedCoordinator) ---
   void lead(link::Members members) override;
   void let_in() override;
   void change_members(std::vector<std::string> places) override {
@@ -95,21 +95,21 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void heard(const ConnectionRef& connection, const Packet& packet);
   void closed(LinkId link, const std::string& reason, bool broken);
 
-  // --- from strangers, whose frames are told as they are ---
+  // --- from unidentified clients, whose frames are passed on unchanged ---
   LinkId unidentified_comes(const std::string& address);
   void unidentified_says(LinkId link, const std::string& bytes);
   void unidentified_leaves(LinkId link, bool broken);
-  bool knows_stranger(LinkId link) const { return unidentified_connections_.contains(link); }
+  bool knows_unidentified(LinkId link) const { return unidentified_connections_.contains(link); }
 
   // --- from an operator ---
   void take(OperatorCommand command);
 
   // --- from workers ---
-  // Of the node whose process this is.
+  // A worker of this node.
   void accept_worker(const std::shared_ptr<Loopback>& worker);
-  // The link takes frames of streams again.
+  // The link has room for stream frames again.
   void has_room(LinkId link);
-  // Whoever speaks through that link, or is a worker of this machine, would be answered at once.
+  // A client on that link, or a worker of this machine, would be answered at once.
   bool is_calm(std::optional<LinkId> link, RoundId round) const;
 
   // --- from the agent in this process ---
@@ -117,7 +117,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void local_agent_left();
 
  private:
-  // By job, as they are on the disk.
+  // By job, as stored on disk.
   using Records = std::map<std::string, std::string>;
   void begin(const Records& before, bool stands_by = false);
   CoordinatorOptions options() const;
@@ -140,10 +140,10 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::optional<std::uint64_t> epoch() const { return coordinator_.machine().epoch(); }
   bool may_speak();
   bool is_heard() const { return !speaks_until_ || now() < *speaks_until_; }
-  // Nobody leads in a later epoch.
+  // There is no leader in a later epoch.
   bool is_in_force() const;
   bool is_of_another_job();
-  void judge_word(const link::Message& message);
+  void judge_message(const link::Message& message);
   void judge_seal(int job, const link::Sealed& sealed);
   RoundId own_round(int number, const std::string& job);
   void open_store(const std::string& job);
@@ -154,14 +154,15 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void judge_seals(const Coordinator::Actions& actions);
   void judge_notes(const Coordinator::Actions& actions);
   void judge_command(const coordinator::Answered& answered);
-  // Those orders behind no more words than so many.
+  // Judges the commands behind at most so many messages.
   void judge_commands_behind(std::uint64_t words, bool is_answered);
   void arm(std::optional<TimePoint> deadline);
   TimePoint now() const { return clock_.local(universe_.time.now()); }
   int node_of(LinkId link) const;
-  // In whose process it is, where it is in a node's.
+  // The node whose process it is in, if it is in a node's.
   int host_node() const { return std::max(place_, 0); }
-  // Of those that are played: a stranger's garbled frame may name any other.
+  // Only for the jobs of the scenario: a garbled frame of an unidentified client may name any
+  // other.
   std::optional<int> job_number(const std::string& id) const;
 
   Universe& universe_;
@@ -176,35 +177,35 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::uint64_t timer_ = 0;
   std::map<LinkId, int> nodes_;
   std::set<LinkId> unidentified_connections_;
-  std::set<std::string> unidentified_addresses_;  // of all that ever came
+  std::set<std::string> unidentified_addresses_;  // all so far
   std::optional<LinkId> local_link_;
   HostedStores stores_;
   int stores_opened_ = 0;
   Records records_;
   KeptLogs logs_;
-  std::map<std::string, std::string> logs_before_;  // of jobs that are to go on
-  // For how long nodes were in the rounds of a job, by its number.
+  std::map<std::string, std::string> logs_before_;  // jobs to be resumed
+  // The node time in the rounds of a job, by its number.
   struct NodesSeen {
-    std::optional<NodeDuration> at;  // as of then
-    std::size_t nodes = 0;           // and since
+    std::optional<NodeDuration> at;  // at this time
+    std::size_t nodes = 0;           // since then
     NodeDuration time{};
-    bool is_of_another = false;  // the coordinator before has counted until here
+    bool is_of_another = false;  // the previous coordinator has counted up to here
   };
   std::map<std::size_t, NodesSeen> nodes_seen_;
-  bool told_done_ = false;
-  std::optional<TimePoint> leads_until_;  // as it was told last
-  // --- of one of several ---
+  bool reported_done_ = false;
+  std::optional<TimePoint> leads_until_;  // as reported last
+  // --- one of several cpprunds ---
   CommitQueue held_;
-  std::uint64_t commit_queue_ = 0;  // that were ever held
-  std::uint64_t said_words_ = 0;    // of those
-  // What the judge is told of orders when it was told of all that was decided before them.
-  std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> orders_;
+  std::uint64_t held_count_ = 0;  // messages ever held
+  std::uint64_t said_count_ = 0;  // messages sent of those
+  // Verdicts on commands, each due when everything that was decided before it is known.
+  std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> commands_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
   std::set<LinkId> missed_something_;     // links that end for that
   std::set<int> forgotten_;               // jobs, and others may not know it
-  std::map<std::string, int> job_ports_;  // of jobs that it has
-  std::set<std::string> recovered_;       // whose store is not open yet
+  std::map<std::string, int> job_ports_;  // of its jobs
+  std::set<std::string> recovered_;       // jobs whose store is not open yet
 };
 
 // "job0" of job 0.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the judge is told of each decision of a coordinator, before anything of it is performed.
+// What the judge learns of each decision of a coordinator, before any of it is performed.
 
 #include <fmt/format.h>
 
@@ -13,14 +13,14 @@
 
 namespace cpprun::sim {
 
-// What a node is told, as it is said.
+// Judges a message to a node.
 void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
   const int job = universe_.scenario.job_of(node);
-  judge_word(say.message);
-  universe_.judge.node_is_told(node, say.message);
+  judge_message(say.message);
+  universe_.judge.node_receives(node, say.message);
   if (const auto* sealed = std::get_if<link::Sealed>(&say.message)) {
     judge_seal(job, *sealed);
-    universe_.judge.seat_is_told(node, *sealed);
+    universe_.judge.seat_received(node, *sealed);
   }
   const auto* finish = std::get_if<link::Finish>(&say.message);
   if (finish != nullptr && !is_of_another_job()) {
@@ -39,7 +39,7 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
     const bool has_another = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& each) {
       return each.second == node && each.first != say.link;
     });
-    // What it has forgotten it cannot tell, though it is not sure yet that the others have as well.
+    // A forgotten job cannot be reported, even if others may not have forgotten it yet.
     const bool has_forgotten = forgotten_.contains(universe_.scenario.job_of(node));
     if (!has_forgotten) {
       universe_.judge.coordinator_refuses(node, refused->reason, has_another);
@@ -47,27 +47,27 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
   }
 }
 
-// A master that is started again while another one leads, and has not been found by it yet, has
-// begun nothing: its end is not that of the job.
+// A master that restarts while there is another leader, and has not been found by it yet, hosts no
+// job: its end is not the end of the job.
 bool CoordinatorHost::is_of_another_job() {
   const Job* const job = coordinator_.machine().find(job_id(0));
   return hooks_.is_led && hooks_.is_led() && job != nullptr && job->steps() == 0;
 }
 
-// Nobody speaks after another one of a later epoch has.
-void CoordinatorHost::judge_word(const link::Message& message) {
+// A coordinator is silent once another one of a later epoch has sent something.
+void CoordinatorHost::judge_message(const link::Message& message) {
   const auto own = is_of_set() ? epoch() : std::nullopt;
   if (!own || std::holds_alternative<link::NotLeading>(message)) return;
   universe_.judge.must(
       *own >= universe_.spoken_epoch,
-      fmt::format("one that leads in epoch {} speaks, and one of epoch {} has spoken before", *own,
+      fmt::format("the leader of epoch {} sends a message after the leader of epoch {}", *own,
                   universe_.spoken_epoch));
   universe_.spoken_epoch = std::max(universe_.spoken_epoch, *own);
 }
 
-// A store is for the machines of the round and for no other, whatever anybody claimed.
+// A store admits only the machines of its round, whatever a client claims.
 void CoordinatorHost::judge_admission(const Coordinator::Actions& actions) {
-  // Of several, whose seats they are is known when it is said.
+  // With several cpprunds, the seats are known only when they are announced.
   if (is_of_set()) return;
   for (const coordinator::Action& action : actions) {
     const auto* reset = std::get_if<coordinator::ResetStore>(&action);
@@ -98,7 +98,7 @@ void CoordinatorHost::judge_notes(const Coordinator::Actions& actions) {
   }
 }
 
-// It is answered behind everything that was to be said before, as CoordinatorServer does it.
+// The answer comes after everything that was decided before, as in CoordinatorServer.
 void CoordinatorHost::judge_command(const coordinator::Answered& answered) {
   if (!is_in_force() || !answered.outcome.is_done()) return;
   std::set<int> known;
@@ -106,18 +106,18 @@ void CoordinatorHost::judge_command(const coordinator::Answered& answered) {
     if (coordinator_.machine().knows(job_id(job))) known.insert(job);
   }
   const TimePoint at = universe_.time.now();
-  if (held_.hold(coordinator::Action{answered})) ++commit_queue_;
-  orders_.emplace_back(commit_queue_, [this, answered, known, at](bool is_answered) {
+  if (held_.hold(coordinator::Action{answered})) ++held_count_;
+  commands_.emplace_back(held_count_, [this, answered, known, at](bool is_answered) {
     universe_.judge.command_is_done(answered.command, answered.outcome, at, known, is_answered);
   });
-  judge_commands_behind(said_words_, is_heard());
+  judge_commands_behind(said_count_, is_heard());
 }
 
-// Answered: whoever has given those orders hears that they were done.
+// `is_answered`: the operator receives the answers of these commands.
 void CoordinatorHost::judge_commands_behind(std::uint64_t words, bool is_answered) {
-  while (!orders_.empty() && orders_.front().first <= words) {
-    const auto judge = std::move(orders_.front().second);
-    orders_.pop_front();
+  while (!commands_.empty() && commands_.front().first <= words) {
+    const auto judge = std::move(commands_.front().second);
+    commands_.pop_front();
     judge(is_answered);
   }
 }
@@ -148,7 +148,7 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
     const int node = node_of(say->link);
     if (node < 0) continue;
     const int job = universe_.scenario.job_of(node);
-    // Else it is said again, to whoever has missed it.
+    // Otherwise the seal is repeated for a node that has missed it.
     if (begins.contains(job_id(job))) by_round[{job, sealed->round}].emplace_back(node, *sealed);
   }
   for (const coordinator::Action& action : actions) {
@@ -156,8 +156,8 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
     const auto* drain = say == nullptr ? nullptr : std::get_if<link::Drain>(&say->message);
     const int node = drain == nullptr ? -1 : node_of(say->link);
     if (node < 0) continue;
-    // Of several, the next one hears all who have waited for it at once; and who leaves may say so
-    // right behind its join.
+    // With several cpprunds, the next leader handles all waiting nodes at once; and a node that
+    // leaves may say so right after its join.
     universe_.judge.must(
         is_of_set() || drain->reason.find(" leaves: ") != std::string::npos ||
             !by_round.contains({universe_.scenario.job_of(node), drain->round}),
@@ -175,33 +175,32 @@ void CoordinatorHost::judge_seals(const Coordinator::Actions& actions) {
   }
 }
 
-// One of several says what it has decided when it cannot be lost any more, be it that another one
-// says it: a round is sealed when the first of its nodes hears of it.
+// With several cpprunds, a decision is announced when it can no longer be lost, possibly by another
+// leader: a round is sealed when the first of its nodes learns of it.
 void CoordinatorHost::judge_seal(int job, const link::Sealed& sealed) {
   if (!is_of_set() || universe_.judge.sealed_round(job) == round_of(sealed)) return;
-  // It is of another job of that name.
+  // The seal belongs to another job of that name.
   if (universe_.judge.sealed_round(job).store_port != sealed.store_port) {
     if (forgotten_.erase(job) != 0) universe_.judge.coordinator_forgets(job);
   }
-  // Of those that have decided a round of that number, the last before this one.
+  // The last decision about a round of that number before this one.
   const auto after =
       universe_.decided_seats.upper_bound({job, sealed.round.value, epoch().value_or(0)});
   if (after == universe_.decided_seats.begin()) return;
   const auto& [which, seats] = *std::prev(after);
   if (std::get<0>(which) != job || std::get<1>(which) != sealed.round.value) {
-    universe_.judge.must(false, fmt::format("nobody has sealed round {}", sealed.round.value));
+    universe_.judge.must(false, fmt::format("round {} was never sealed", sealed.round.value));
     return;
   }
   universe_.judge.coordinator_seals(job, seats);
 }
 
-// Every node-second is in the accounting, and none twice: counted here by whoever is in the job's
-// round.
+// The accounting has every node-second exactly once; counted here from the nodes of the round.
 void CoordinatorHost::judge_time() {
   for (std::size_t number = 0; number < universe_.scenario.jobs.size(); ++number) {
     const Job* const job = coordinator_.machine().find(job_id(static_cast<int>(number)));
     NodesSeen& seen = nodes_seen_[number];
-    // One of that name after another begins with nothing.
+    // A later job of that name starts from zero.
     if (job == nullptr) seen = {.is_of_another = seen.is_of_another};
     if (job == nullptr) continue;
     if (std::exchange(seen.is_of_another, false)) {

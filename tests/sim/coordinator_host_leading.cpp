@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated coordinator that is one of several daemons: whether it leads, and what it says then.
+// A simulated coordinator of one of several daemons: its leadership, and when it may send.
 // CoordinatorServer does the same.
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-// --- what it says --------------------------------------------------------------------------------
+// --- messages ------------------------------------------------------------------------------------
 
 bool CoordinatorHost::is_in_force() const {
   if (!is_of_set()) return true;
@@ -37,12 +37,12 @@ void CoordinatorHost::leader_until(std::optional<TimePoint> until) {
   if (!has_kept_quiet_ || !may_speak()) return;
   has_kept_quiet_ = false;
   for (const LinkId link : network_->links_at(place_)) {
-    missed_something_.insert(link);
+    links_with_gaps_.insert(link);
     say(coordinator::HangUp{link, "messages may be missing"});
   }
 }
 
-// What is for nodes.
+// Sends an action that is meant for nodes.
 void CoordinatorHost::say(const coordinator::Action& action) {
   if (std::holds_alternative<coordinator::Answered>(action)) return;  // judge_command() has it
   if (const auto* hang_up = std::get_if<coordinator::HangUp>(&action)) return say(*hang_up);
@@ -51,14 +51,14 @@ void CoordinatorHost::say(const coordinator::Action& action) {
 
 void CoordinatorHost::hold_or_say(const coordinator::Action& action) {
   if (!held_.hold(action)) return say(action);
-  ++commit_queue_;
+  ++held_count_;
 }
 
 void CoordinatorHost::kept(CommitSource keeping, std::uint64_t through) {
   held_.kept(keeping, through);
   std::set<LinkId> have_room;
   while (const auto word = held_.next()) {
-    judge_commands_behind(said_words_++, is_heard());
+    judge_commands_behind(said_count_++, is_heard());
     if (const auto* const action = std::get_if<coordinator::Action>(&*word)) {
       say(*action);
       continue;
@@ -69,12 +69,12 @@ void CoordinatorHost::kept(CommitSource keeping, std::uint64_t through) {
     network_->send(connection, Side::agent, {.kind = Packet::Kind::streams, .bytes = frame.bytes});
     have_room.insert(frame.link);
   }
-  judge_commands_behind(said_words_, is_heard());
+  judge_commands_behind(said_count_, is_heard());
   for (const LinkId link : have_room) stores_.go_on(link);
   forget_for_good();
 }
 
-// As long as something is held, or nothing may be said, another one may go on with it.
+// While something is held, or nothing may be sent, another cpprund may resume the job.
 void CoordinatorHost::forget_for_good() {
   if (held_.holds() || (speaks_until_ && now() >= *speaks_until_)) return;
   for (const int job : std::exchange(forgotten_, {})) universe_.judge.coordinator_forgets(job);
@@ -83,7 +83,7 @@ void CoordinatorHost::forget_for_good() {
 void CoordinatorHost::send_streams(LinkId link, std::string_view frame) {
   if (!may_speak()) return;
   if (held_.hold(link, frame)) {
-    ++commit_queue_;
+    ++held_count_;
     return;
   }
   const ConnectionRef connection = network_->find(link);
@@ -96,7 +96,7 @@ std::size_t CoordinatorHost::link_count() const {
   return network_->links_at(place_).size();
 }
 
-// --- whether it leads ----------------------------------------------------------------------------
+// --- leadership ----------------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorHost::records() const {
   return all_records(coordinator_.machine(), moment());
@@ -119,7 +119,7 @@ std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Fo
   std::map<std::string, std::string> kept;
   if (!coordinator_.machine().follows()) {
     (void)held_.drop_all();
-    judge_commands_behind(said_words_ = commit_queue_, false);
+    judge_commands_behind(said_count_ = held_count_, false);
     forgotten_.clear();
     has_kept_quiet_ = false;
     kept = records();
@@ -150,7 +150,7 @@ void CoordinatorHost::lead(link::Members members) {
   tell(Coordinator::Leads{std::move(members)});
 }
 
-// It has everything that was left.
+// It has recovered everything.
 void CoordinatorHost::let_in() {
   universe_.judge.coordinator_begins(
       [this](int job) { return coordinator_.machine().owner_of(job_id(job)).has_value(); }, true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a simulated coordinator leaves to the node that stands by, and how that takes it.
+// The handover from a simulated coordinator to its standby node.
 
 #include <string>
 #include <utility>
@@ -31,7 +31,7 @@ void CoordinatorHost::asked(const link::WhoHosts& question, const std::string& a
   tell(Coordinator::Closed{link, "query answered"});
 }
 
-// In parts that are smaller than real ones: a job here has few nodes.
+// In parts that are smaller than the real ones: a job here has few nodes.
 void CoordinatorHost::show_record(const coordinator::ShowRecord& show) {
   const ConnectionRef connection = network_->find(show.link);
   if (!connection) return;

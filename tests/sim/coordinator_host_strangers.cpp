@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a simulated coordinator hears from strangers, and from an operator.
+// Messages of unidentified clients and of an operator to a simulated coordinator.
 
 #include <utility>
 
@@ -18,7 +18,7 @@ LinkId CoordinatorHost::unidentified_comes(const std::string& address) {
   return link;
 }
 
-// What cannot be read ends the link, as LinkChannel does it.
+// An invalid frame ends the link, as in LinkChannel.
 void CoordinatorHost::unidentified_says(LinkId link, const std::string& bytes) {
   if (!unidentified_connections_.contains(link)) return;
   program_.receive([this, link, bytes] {

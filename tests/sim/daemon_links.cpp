@@ -20,7 +20,7 @@ constexpr std::size_t length_bytes = 4;  // in front of a frame
 
 }  // namespace
 
-// A connection; side 0 has dialled. What comes to a side waits for its process.
+// A connection; side 0 has dialled. What arrives waits for the process of that side.
 class DaemonLinks::Wire : public std::enable_shared_from_this<Wire> {
  public:
   enum class What { syn, greeting, said, fin, reset };
@@ -32,11 +32,11 @@ class DaemonLinks::Wire : public std::enable_shared_from_this<Wire> {
   struct End {
     int daemon = 0;
     bool is_open = false;
-    bool is_gone = false;  // its process is
+    bool is_gone = false;  // its process has ended
     LinkCallbacks callbacks = {};
-    TimePoint last{};  // when the last that was said to it arrives, if nothing is cut
+    TimePoint last{};  // when the last message to it arrives, if nothing is cut
     std::deque<Piece> coming = {};
-    std::size_t bytes_left = 0;  // said by it, and not there yet
+    std::size_t bytes_left = 0;  // sent by it and still in flight
   };
 
   Wire(DaemonLinks& all, int from, int to) : all_(all) {
@@ -88,7 +88,7 @@ class DaemonLinks::Wire : public std::enable_shared_from_this<Wire> {
     all_.universe_.time.at(when, [self = shared_from_this(), from] { self->travel(from); });
   }
 
-  // In the order in which it was said, whatever was cut meanwhile.
+  // In the order of sending, whatever was cut meanwhile.
   void travel(std::size_t from) {
     End& to = ends_[1 - from];
     const TimePoint now = all_.universe_.time.now();
@@ -149,7 +149,7 @@ class DaemonLinks::Wire : public std::enable_shared_from_this<Wire> {
     const std::string_view frame = std::string_view(bytes).substr(length_bytes);
     auto& callbacks = ends_[at].callbacks;
     if (link::is_standby_frame(frame)) {
-      // Whoever hears it may forget the link.
+      // The callback may forget the link.
       const auto streams = callbacks.streams;
       const std::string reason = streams ? streams(frame) : "it says nothing of the kind";
       all_.universe_.judge.must(reason.empty(), "between cpprunds: " + reason);

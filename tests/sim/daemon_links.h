@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The links between the cpprunds of a simulated world, as TCP shows them: what is said arrives in
-// order and stalls while there is a cut; a process that ends resets them, a machine that loses its
-// power says nothing any more.
+// The links between the cpprunds of a simulated world, as TCP shows them: messages arrive in order
+// and stall during a cut; a process that ends resets its links, a machine without power goes
+// silent.
 
 #include <functional>
 #include <memory>
@@ -19,16 +19,16 @@ class DaemonLinks {
  public:
   struct Ends {
     std::function<Program&(int daemon)> program;
-    // One that wants to stand by has come.
+    // A standby has connected.
     std::function<void(int at, const std::shared_ptr<LinkEnd>&, const link::Follow&)> adopt;
   };
   DaemonLinks(Universe& universe, Network& network, Ends ends);
   ~DaemonLinks();
 
   std::unique_ptr<DialledLink> link_to(int from, int to, DialCallbacks callbacks);
-  // Its process is gone.
+  // Its process has ended.
   void ended(int daemon);
-  // Those two do not reach each other, or one does not reach the other, until then.
+  // Cuts the link from one to the other until then.
   void cut(int from, int to, TimePoint until);
 
  private:

@@ -11,7 +11,7 @@ using Kind = etcd::Failure::Kind;
 
 namespace {
 
-constexpr Duration etcd_gives_up = 7s;  // with what it cannot decide
+constexpr Duration etcd_gives_up = 7s;  // on a request that it cannot decide
 constexpr Duration asked_again = 20ms;  // a member that cannot answer yet
 
 }  // namespace
@@ -49,7 +49,7 @@ void EtcdHost::ask(int who, const election::Ask& ask, TimePoint deadline,
   send(flight);
 }
 
-// What was sent into a cut is lost, or arrives when that is over.
+// A request sent into a cut is lost, or arrives after the cut.
 void EtcdHost::send(const std::shared_ptr<Flight>& flight) {
   TimePoint when = universe_.time.now() + delay();
   if (is_cut(flight->who)) {
@@ -66,7 +66,7 @@ void EtcdHost::arrive(const std::shared_ptr<Flight>& flight) {
   const TimePoint now = universe_.time.now();
   const int member = static_cast<int>(flight->ask.endpoint);
   auto heard = etcd_.ask(now, member, flight->ask.request);
-  // Whatever is answered.
+  // Recorded before the response, which may be lost.
   if (etcd_.decided()) {
     judge_.decided(now, flight->who, std::get<etcd::Transaction>(flight->ask.request),
                    *etcd_.decided());
@@ -88,12 +88,12 @@ void EtcdHost::answer(const std::shared_ptr<Flight>& flight, const etcd::Heard& 
   if (!judge_.objection().empty()) universe_.judge.must(false, "etcd " + judge_.objection());
 }
 
-// --- what goes wrong with it ---------------------------------------------------------------------
+// --- faults --------------------------------------------------------------------------------------
 
 void EtcdHost::commit(const Fault& fault) {
   const TimePoint now = universe_.time.now();
   etcd_.advance(now);
-  // Its leader as often as not.
+  // Its leader half of the time.
   const int drawn = fault.value / 12 % etcd_.members();
   const int member = fault.value / 6 % 2 == 0 ? etcd_.leader().value_or(drawn) : drawn;
   const auto later = [this, &fault](std::function<void()> what) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The etcd of a simulated world, and the ways of its cpprunds to the members. What is asked may be
-// lost on either way, and may be carried out long after nobody waits for it any more.
+// The etcd of a simulated world, and the network between it and the cpprunds. A request may be lost
+// in either direction, and may be executed long after its timeout.
 
 #include <functional>
 #include <memory>
@@ -20,14 +20,15 @@ class EtcdHost {
 
   static ElectionKeys keys() { return *ElectionKeys::make("sim"); }
 
-  // Daemon `who` asks, and is answered by that moment, be it that nothing has come.
+  // Daemon `who` sends a request; `answered` is called by the deadline, with a failure if there is
+  // no response.
   void ask(int who, const election::Ask& ask, TimePoint deadline,
            std::function<void(const etcd::Heard&)> answered);
-  // It does not reach any member until then.
+  // Cuts the daemon off from all members until then.
   void cut(int who, TimePoint until);
-  // Something happens to a member, or to all of etcd.
+  // A fault of a member, or of all of etcd.
   void commit(const Fault& fault);
-  // Who is told what, and what is wished for.
+  // Judges the events and commands of all elections.
   test::ElectionJudge& judge() { return judge_; }
 
  private:

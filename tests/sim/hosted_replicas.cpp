@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The stores that one of several simulated cpprunds has while another one leads: CoordinatorServer
-// does the same.
+// The replicas of stores in a simulated cpprund that is not the leader, as in CoordinatorServer.
 
 #include <string>
 #include <utility>
@@ -36,7 +35,7 @@ Result<void> HostedStores::add_to_replica(const std::string& job, std::string_vi
   auto heard = found->second->replay->hear(bytes);
   universe_.judge.must(
       heard.has_value(),
-      heard ? "" : "what one that leads writes down leads nowhere: " + heard.error().reason);
+      heard ? "" : "the log of a leader cannot be replayed: " + heard.error().reason);
   if (!heard) end_replica(job);
   look();
   return heard;
@@ -85,7 +84,7 @@ void HostedStores::restore_replica(const std::string& job) {
   hooks_.coordinator()->store(job) = std::move(replica.store);
   its.host->keep(nullptr);
   its.round = hooks_.round_of(job);
-  // The next one may be sealed in the same breath.
+  // The next round may be sealed in the same step.
   if (its.round) its.round->second.number = replica.round;
   served_->logs.go_on(job, replica.round, replica.replay.get());
   look();

@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int turns_max = 100'000;  // in a row: there is not that much to be done
+constexpr int turns_max = 100'000;  // in a row: there is never that much to do
 
-// Nobody's: who looks at a store without being its client.
+// A connection id that is not used by any client, for reading a store.
 constexpr ConnectionId onlooker{std::uint64_t{1} << 62};
 
 PeerAddress peer_at(const std::string& address) {
@@ -35,7 +35,7 @@ PeerAddress peer_at(const std::string& address) {
 
 }  // namespace
 
-// A worker of the coordinator's own machine.
+// A worker on the coordinator's own machine.
 class HostedStores::Local : public StoreStream, public std::enable_shared_from_this<Local> {
  public:
   Local(HostedStores& stores, std::shared_ptr<Loopback> worker)
@@ -153,7 +153,7 @@ void HostedStores::open(const std::string& job) {
 void HostedStores::reset(const std::string& job, const std::string& reason) {
   if (!served_) return;
   Job& its = served_->jobs.at(job);
-  its.round.reset();  // what was in it is there no more
+  its.round.reset();  // its previous content is gone
   its.host->store().clear();
   served_->logs.end(job);
   served_->routes.forget(job);
@@ -164,7 +164,7 @@ void HostedStores::reset(const std::string& job, const std::string& reason) {
   look();
 }
 
-// As CoordinatorServer does it.
+// As in CoordinatorServer.
 std::string HostedStores::restore(const std::string& job, const std::string& log) {
   if (!served_) return "no stores are served";
   Job& its = served_->jobs.at(job);
@@ -233,7 +233,7 @@ void HostedStores::accept(const std::string& job, const std::shared_ptr<Loopback
 
 // --- the loop ------------------------------------------------------------------------------------
 
-// As whoever drives a ConnectionSet: it is served when its descriptor says so.
+// As a real event loop drives a ConnectionSet: it is served when its descriptor is ready.
 void HostedStores::look() {
   show_stores();
   arm();
@@ -251,7 +251,7 @@ void HostedStores::look() {
 void HostedStores::turn() {
   for (auto all = std::exchange(served_->soon, {}); const auto& what : all) what();
   int turns = 0;
-  // What is to be done soon is done between two of its turns: an image of a store, which holds it.
+  // Posted tasks run between two turns: an image of a store, which blocks it.
   while (served_->connections.serve(hooks_.now()) && served_->soon.empty() && ++turns < turns_max) {
     continue;
   }
@@ -279,9 +279,9 @@ void HostedStores::arm() {
   });
 }
 
-// --- what is looked at ---------------------------------------------------------------------------
+// --- checks --------------------------------------------------------------------------------------
 
-// Whoever is a client is one of a round that runs.
+// Every client belongs to a running round.
 void HostedStores::examine() {
   const auto open = std::count_if(served_->locals.begin(), served_->locals.end(),
                                   [](const auto& each) { return each->is_open(); });
@@ -293,13 +293,13 @@ void HostedStores::examine() {
                                    served, known));
 }
 
-// What is in the stores now: it is the last that anybody sees when a round ends in a moment.
+// Reads the stores: the result counts if the round ends right afterwards.
 void HostedStores::show_stores() {
   Coordinator* const coordinator = hooks_.coordinator();
   if (!hooks_.is_in_force()) return;
   for (const auto& [name, job] : served_->jobs) {
     if (!job.round || coordinator == nullptr || !coordinator->knows(name)) continue;
-    // The next one was decided, and is about to be told.
+    // The next round is decided and about to be announced.
     if (coordinator->find(name)->round().number() != job.round->second.number) continue;
     Store& store = coordinator->store(name);
     if (store.has_unfinished()) continue;
@@ -314,7 +314,7 @@ void HostedStores::show_stores() {
       if (const auto* answer = std::get_if<Answer>(&values.at(0))) {
         found.value = std::get<c10d::Value>(answer->reply).value;
       } else {
-        // Its length is in front.
+        // The length comes first.
         found.value =
             std::get<SharedReply>(values.at(0)).reply.text().substr(sizeof(std::uint64_t));
       }

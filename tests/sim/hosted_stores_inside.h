@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What a HostedStores is made of, for its own files alone.
+// The parts of a HostedStores, only for its own files.
 
 #include <fmt/format.h>
 
@@ -16,11 +16,11 @@
 
 namespace cpprun::sim {
 
-// Who owns a job's store.
+// The owner of a job's store.
 class HostedStores::Host : public StoreHost {
  public:
   Host(HostedStores& stores, std::string job) : stores_(stores), job_(std::move(job)) {}
-  Result<void> admit(const PeerAddress&) override { return failure("nobody comes by a socket"); }
+  Result<void> admit(const PeerAddress&) override { return failure("no client uses a socket"); }
   Result<void> admit_stream(const PeerAddress&) override {
     stores_.hooks_.asked(job_);
     return {};
@@ -31,7 +31,7 @@ class HostedStores::Host : public StoreHost {
     return coordinator != nullptr && coordinator->knows(job_) ? coordinator->store(job_)
                                                               : left_behind_;
   }
-  // That one, while the coordinator does not lead; null: the coordinator's.
+  // Uses the replica while the coordinator is not the leader; null: the coordinator's store.
   void keep(Store* replica) { replica_ = replica; }
   void adopt_link(FileDescriptor, PeerAddress, std::string) override {}
   void note(Note note) override {
@@ -52,7 +52,7 @@ class HostedStores::Host : public StoreHost {
 struct HostedStores::Replica {
   RoundNumber round{};
   Store store = {};
-  std::unique_ptr<StoreReplay> replay = {};  // null: this process has decided it until now
+  std::unique_ptr<StoreReplay> replay = {};  // null: this process has decided until now
   bool is_whole = false;
 };
 
@@ -64,7 +64,7 @@ struct HostedStores::Served {
   std::map<std::string, Job> jobs;
   std::map<std::string, std::unique_ptr<Replica>> replicas;  // Invariant: each has its job.
   ConnectionSet connections;
-  std::vector<std::shared_ptr<Loopback>> locals;  // as far as they are open
+  std::vector<std::shared_ptr<Loopback>> locals;  // the open ones
   std::deque<std::function<void()>> soon;
   std::optional<TimePoint> armed;  // true time
   StreamRoutes routes;

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::size_t round_bytes_max = 512;  // per agent, round and direction (design decision 4)
-constexpr Duration reaction = 2s;             // for what takes no time by itself
+constexpr Duration reaction = 2s;             // of steps that take no time by themselves
 
 }  // namespace
 
@@ -26,14 +26,14 @@ Judge::Judge(const Scenario& scenario, Timeline& time) : scenario_(scenario), ti
   tells_story_ = scenario.has_unidentified || has({FaultKind::unidentified, FaultKind::liar});
 }
 
-void Judge::node_is_told(int node, const link::Message& message) {
+void Judge::node_receives(int node, const link::Message& message) {
   if (!tells_story_) return;
   if (story_ends_ && *story_ends_ < time_.now()) return;
-  link::Message told = message;
-  // Which port is free depends on who else is there.
-  if (auto* sealed = std::get_if<link::Sealed>(&told)) sealed->store_port = 1;
+  link::Message received = message;
+  // The free port depends on the other connections.
+  if (auto* sealed = std::get_if<link::Sealed>(&received)) sealed->store_port = 1;
   story_ += fmt::format("{:15} node {}: {}\n", time_.now().time_since_epoch() / 1us, node,
-                        link::encode(told).substr(4));
+                        link::encode(received).substr(4));
 }
 
 void Judge::must(bool holds, const std::string& sentence) {
@@ -48,7 +48,7 @@ bool Judge::has(std::initializer_list<FaultKind> kinds) const {
 
 bool Judge::has_only(std::initializer_list<FaultKind> kinds) const {
   return std::all_of(scenario_.faults.begin(), scenario_.faults.end(), [&](const Fault& fault) {
-    // They may change nothing.
+    // They must not change anything.
     if (fault.kind == FaultKind::unidentified || fault.kind == FaultKind::liar) return true;
     return std::find(kinds.begin(), kinds.end(), fault.kind) != kinds.end();
   });
@@ -59,8 +59,7 @@ bool Judge::has_only(std::initializer_list<FaultKind> kinds) const {
 void Judge::worker_started(int node, RoundId round, Rank rank) {
   JobRecord& job = job_of(node);
   if (round != job.round) {
-    // The word that it was sealed came late, and another round is sealed by now, perhaps by
-    // another master.
+    // The seal arrived late, and another round is sealed by now, perhaps by another master.
     must(!job.seated[index(node)],
          fmt::format("node {} starts workers of round {} and has a seat in round {}", node,
                      round.number.value, job.round.number.value));
@@ -99,7 +98,7 @@ void Judge::worker_ended(const WorkerEnd& end) {
   }
 }
 
-// A clock that runs fast makes the lease a little shorter.
+// A fast clock makes the lease a little shorter.
 bool Judge::is_a_lease(Duration silence) const {
   return silence * 100 >= scenario_.lease() * 99;
 }
@@ -116,43 +115,43 @@ void Judge::coordinator_hears_join(int node) {
   record.has_joined = true;
 }
 
-// Who comes too late ends as the job did; only who may still have workers of it is sent away.
+// A latecomer exits as the job did; only a node that may still have workers is rejected.
 void Judge::coordinator_refuses(int node, const std::string& why, bool has_another) {
   const JobRecord& job = job_of(node);
   const bool knows_the_end = job.finish && !job.forgotten;
   must(!knows_the_end || nodes_[index(node)].had_a_seat,
        fmt::format("node {} came late to a job that is over, and was refused", node));
   must(has_another || !why.starts_with("node rank "),
-       fmt::format("node {} was refused for the sake of one that is gone", node));
+       fmt::format("node {} was refused because of a node that is gone", node));
 }
 
 void Judge::coordinator_hears_success(int node, RoundNumber round) {
   JobRecord& job = job_of(node);
-  if (job.round.number == round && job.seated[index(node)]) job.somebody_is_done = true;
+  if (job.round.number == round && job.seated[index(node)]) job.a_node_is_done = true;
 }
 
-// Who has done its part would have to do it again. Told once more to one whose link is back, a
-// drain breaks nothing.
+// A node that has done its part would have to do it again. A drain that is repeated on a new link
+// breaks nothing.
 void Judge::coordinator_breaks(int job, const link::Drain& drain) {
   JobRecord& record = jobs_[index(job)];
   if (record.round.number != drain.round || std::exchange(record.is_broken, true)) return;
   const bool for_newcomers =
       drain.reason.ends_with(" node joined") || drain.reason.ends_with(" nodes joined");
   must(!must_turn_ || for_newcomers, "a cpprund was lost, and a round breaks: " + drain.reason);
-  // One of several says later what it has decided.
-  must(!for_newcomers || !record.somebody_is_done || scenario_.set,
+  // One of several cpprunds may announce a decision later.
+  must(!for_newcomers || !record.a_node_is_done || scenario_.set,
        fmt::format("round {} was broken for newcomers, and a node had finished its work in it",
                    drain.round.value));
 }
 
-// After a sleep its words may wait unread: they have to be read first, but for those of the last
-// moment.
+// After a suspension, unread messages must be read first, except those of the last moment.
 void Judge::coordinator_gives_up(int node, TimePoint arrived) {
   Duration silence = time_.now() - arrived;
   for (const Fault& fault : scenario_.faults) {
     const TimePoint at{fault.at};
     if (fault.kind != FaultKind::all_suspended || at < arrived || at > time_.now()) continue;
-    // By the coordinator's clock. But for a short one it has to listen for a while after it woke.
+    // By the coordinator's clock. Except after a short suspension, it has to wait for messages
+    // after it woke.
     silence += fault.lasts;
     must(fault.lasts <= bounds::coordinator_nap ||
              time_.now() - at >= bounds::coordinator_nap - 2 * bounds::coordinator_blink,
@@ -165,7 +164,7 @@ void Judge::coordinator_gives_up(int node, TimePoint arrived) {
 
 // --- rounds --------------------------------------------------------------------------------------
 
-// A coordinator that knows nothing of what was before: whoever is still there belongs to nobody.
+// A coordinator that knows nothing of earlier rounds: workers that still exist belong to no job.
 void Judge::coordinator_begins(const std::function<bool(int job)>& knows, bool knows_commands) {
   for (std::size_t job = 0; job < jobs_.size(); ++job) {
     if (!knows(static_cast<int>(job))) coordinator_forgets(static_cast<int>(job));
@@ -181,11 +180,11 @@ void Judge::coordinator_forgets(int job) {
   record.round = {};
   record.seated.assign(nodes_.size(), false);
   for (int node = 0; node < scenario_.nodes(); ++node) {
-    if (scenario_.job_of(node) == job && witness_.anybody(node)) fence(node);
+    if (scenario_.job_of(node) == job && witness_.any_alive(node)) fence(node);
   }
 }
 
-void Judge::begin_anew(JobRecord& job) {
+void Judge::restart_job(JobRecord& job) {
   const auto forgotten_at = job.forgotten_at;
   const bool has_ended_with_0 = job.has_ended_with_0;
   auto earlier_codes = std::move(job.earlier_codes);
@@ -213,12 +212,12 @@ void Judge::fence(int node) {
 void Judge::audit(int node, int number) {
   NodeRecord& record = nodes_[index(node)];
   if (record.fence != number || job_of(node).seated[index(node)]) return;
-  if (witness_.stopped(node)) return;  // Looked at again when it goes on.
+  if (witness_.stopped(node)) return;  // Checked again when it resumes.
   if (record.went_on + death_takes_max() > time_.now()) {
     time_.at(record.went_on + death_takes_max(), [this, node, number] { audit(node, number); });
     return;
   }
-  must(!witness_.anybody_but_stuck(node),
+  must(!witness_.any_alive_but_stuck(node),
        fmt::format("workers of node {}, which has lost its seat, are not ended", node));
 }
 
@@ -251,14 +250,14 @@ void Judge::agent_drains(int node) {
 }
 
 void Judge::agent_asks(int node) {
-  if (!witness_.anybody(node)) nodes_[index(node)].drains_since.reset();
+  if (!witness_.any_alive(node)) nodes_[index(node)].drains_since.reset();
 }
 
 Duration Judge::draining_takes_max() const {
   return scenario_.grace + 2 * bounds::kill_timeout + reaction;
 }
 
-// For the nodes that have lost their seat and never say that they have drained.
+// For the nodes that have lost their seat and never report that they have drained.
 void Judge::audit_drain(int node, TimePoint since) {
   const NodeRecord& record = nodes_[index(node)];
   if (record.drains_since != since || record.gone || witness_.stopped(node)) return;
@@ -267,11 +266,11 @@ void Judge::audit_drain(int node, TimePoint since) {
     time_.at(over, [this, node, since] { audit_drain(node, since); });
     return;
   }
-  must(!witness_.anybody_but_stuck(node), fmt::format("node {} does not end its workers", node));
+  must(!witness_.any_alive_but_stuck(node), fmt::format("node {} does not end its workers", node));
 }
 
 void Judge::agent_drained(int node) {
-  must(!witness_.anybody(node), fmt::format("node {} says it has drained, and has not", node));
+  must(!witness_.any_alive(node), fmt::format("node {} says it has drained, and has not", node));
   check_drain_time(node);
 }
 
@@ -299,7 +298,7 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Finish>(message);
   if (apart) return;
   if (const auto* sealed = std::get_if<link::Sealed>(&message); sealed && sealed->failed_before) {
-    // What failed before is told apart, as a failure is.
+    // An earlier failure is counted separately, like a failure.
     must(bytes <= bounds::round_frame_bytes_max, "a seat is longer than its bound");
     link::Sealed bare = *sealed;
     bare.failed_before.reset();

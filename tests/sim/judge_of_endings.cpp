@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Judge that looks at how jobs end: exit codes, root causes, success.
+// The part of Judge for the end of jobs: exit codes, root causes, success.
 
 #include <fmt/format.h>
 
@@ -20,9 +20,9 @@ constexpr const char* not_known = "the result of the job is unknown here";
 
 void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
   JobRecord& job = jobs_[index(job_number)];
-  if (job.forgotten) begin_anew(job);
+  if (job.forgotten) restart_job(job);
   if (job.finish) {
-    must(job.finish->exit_code == finish.exit_code, "nodes were told different exit codes");
+    must(job.finish->exit_code == finish.exit_code, "nodes received different exit codes");
     return;
   }
   job.finish = finish;
@@ -37,7 +37,7 @@ void Judge::coordinator_finishes(int job_number, const link::Finish& finish) {
   check_stopped(job, finish);
 }
 
-// Absent where some failures are to be followed by a restart for ever.
+// Absent if some failures may be restarted without a limit.
 std::optional<int> Judge::restarts_max(const RestartRules& rules) {
   int sum = rules.max;
   for (const CauseBudget& each : rules.budgets) {
@@ -48,11 +48,11 @@ std::optional<int> Judge::restarts_max(const RestartRules& rules) {
   return is_bounded ? std::optional(sum) : std::nullopt;
 }
 
-// The root is a failure that happened, and where that can be told the one that happened first.
+// The root cause is a failure that happened, and the first one if that can be known.
 void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   const link::Failure& root = *finish.root;
   const bool is_worker = root.pid == 0 || root.pid >= worker_pids_from;
-  if (!is_worker) return;  // A node that was lost; see check_stopped.
+  if (!is_worker) return;  // a lost node; see check_stopped
   const auto died = std::find_if(job.deaths.begin(), job.deaths.end(), [&](const Death& death) {
     return death.rank == root.rank && death.status == root.status;
   });
@@ -66,8 +66,8 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
       has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::worker_hangs,
                 FaultKind::worker_leaves, FaultKind::worker_crashes, FaultKind::clock_skew,
                 FaultKind::clock_jump, FaultKind::node_is_late});
-  // A clock is known as exactly as the ways to a node and back are alike; of several cpprunds an
-  // answer goes to a standby and back before it goes to the node.
+  // A clock offset is known as exactly as the delays to a node and back are alike; with several
+  // cpprunds an answer goes to a standby and back first.
   const int ways = scenario_.set ? 3 : 1;
   must(!clear || died->at - first.at <= ways * scenario_.delay_max + 1ms,
        fmt::format("rank {} is said to have failed first, but rank {} had {} us before",
@@ -75,7 +75,7 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
   const auto job_number = static_cast<int>(&job - jobs_.data());
   const bool may_give_up = has({FaultKind::worker_crashes, FaultKind::agent_signalled}) ||
                            job.was_stopped || job.may_be_stopped ||
-                           somebody_left_its_seat(job_number);
+                           a_node_left_its_seat(job_number);
   const JobShape& shape = scenario_.jobs[index(job_number)];
   const bool is_plain = shape.restarts == RestartRules{.max = shape.restarts.max};
   must(may_give_up || !is_plain || job.restarts == shape.restarts.max,
@@ -83,8 +83,8 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
                    shape.restarts.max));
 }
 
-// Its patience with those who were missing was over just when the last of them came.
-bool Judge::somebody_left_its_seat(int job) const {
+// Its timeout for missing nodes expired just when the last of them joined.
+bool Judge::a_node_left_its_seat(int job) const {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     const auto& exit = nodes_[index(node)].exit;
     if (scenario_.job_of(node) != job || !is_seated(job, node) || !exit) continue;
@@ -93,24 +93,24 @@ bool Judge::somebody_left_its_seat(int job) const {
   return false;
 }
 
-// Nodes may be missing for good, or nobody can say whether another one has their votes.
-bool Judge::may_wait_in_vain() const {
-  const bool somebody_is_kept =
+// Nodes may be missing for good, or it cannot be known whether another one has their votes.
+bool Judge::may_wait_forever() const {
+  const bool a_node_is_kept =
       has({FaultKind::worker_stuck, FaultKind::order_drain, FaultKind::order_exclude});
   const bool a_process_ends =
       has({FaultKind::agent_killed, FaultKind::agent_signalled, FaultKind::host_dies,
            FaultKind::coordinator_killed, FaultKind::coordinator_host_dies});
-  // A cpprun that begins on a machine without power reaches no other node.
+  // A cpprun that starts on a machine without power reaches no other node.
   const bool begins_in_the_dark = has({FaultKind::node_is_late}) &&
                                   has({FaultKind::host_dies, FaultKind::coordinator_host_dies});
-  return somebody_is_kept || begins_in_the_dark || (scenario_.standby && a_process_ends);
+  return a_node_is_kept || begins_in_the_dark || (scenario_.standby && a_process_ends);
 }
 
-// A minute after the last fault, where enough nodes are there and may restart, a round is sealed:
+// A minute after the last fault, a round is sealed if there are enough nodes and they may restart:
 // no node gives up waiting for a seat.
 void Judge::check_timeout(int node) {
   constexpr Duration heals_within = 60s;
-  if (scenario_.join_timeout < heals_within || may_wait_in_vain()) return;
+  if (scenario_.join_timeout < heals_within || may_wait_forever()) return;
   const int number = scenario_.job_of(node);
   const JobShape& shape = scenario_.jobs[index(number)];
   if (jobs_[index(number)].finish || !witness_.hosted()) return;
@@ -125,7 +125,7 @@ void Judge::check_timeout(int node) {
     const NodeRecord& record = nodes_[index(each)];
     const bool is_there = each == node || (!record.exit && !record.gone);
     const bool has_begun = record.began && *record.began <= calm_since;
-    // The only cpprund that it was told of may be gone before it says where the others are.
+    // The only cpprund that the node knows may be gone before it names the others.
     const bool may_be_lost = a_place_is_lost && scenario_.knows_one_place(each);
     if (scenario_.job_of(each) == number && is_there && has_begun && !may_be_lost) ++there;
   }
@@ -139,51 +139,51 @@ void Judge::agent_exits(int node, const agent::Exit& exit) {
   if (exit.reason.starts_with("gave up after")) check_timeout(node);
   NodeRecord& record = nodes_[index(node)];
   record.exit = exit;
-  must(!witness_.anybody_but_stuck(node), fmt::format("node {} ended before its workers", node));
+  must(!witness_.any_alive_but_stuck(node), fmt::format("node {} ended before its workers", node));
   check_drain_time(node);
   const JobRecord& job = job_of(node);
   if (exit.code == 0 && !record.was_dismissed) {
     must(job.has_ended_with_0, fmt::format("node {} ended with 0, and the job had not", node));
   }
-  // Who was asked to leave does so with 0, and what was said to it may be what the job ended of.
+  // A node that was asked to leave exits with 0, and its leave reason may be the reason of the job.
   if (job.finish && !record.was_dismissed && exit.reason == job.finish->reason) {
     must(exit.code == job.finish->exit_code, fmt::format("node {} ended with {}, the job with {}",
                                                          node, exit.code, job.finish->exit_code));
   }
 }
 
-// Its first word came when the coordinator was gone, or a daemon had forgotten the job.
-bool Judge::met_nobody(int node) {
+// Its first message arrived when the coordinator was gone or a daemon had forgotten the job.
+bool Judge::met_no_coordinator(int node) {
   const NodeRecord& record = nodes_[index(node)];
   const JobRecord& job = job_of(node);
   return !record.asked_at ||
          (scenario_.daemon && job.forgotten_at && *job.forgotten_at <= *record.asked_at);
 }
 
-// A link that is reset between two rounds, and is back in a moment, costs none.
+// A link that is reset between two rounds and returns at once costs no round.
 void Judge::check_rounds() {
   const bool in_time = scenario_.delay_max <= 20ms && scenario_.lease() >= 2s;
-  const bool nobody_else =
+  const bool no_other_fault =
       has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::drained_reset,
                 FaultKind::clock_skew, FaultKind::clock_jump});
-  if (!in_time || !nobody_else) return;
+  if (!in_time || !no_other_fault) return;
   for (const JobRecord& job : jobs_) {
     must(job.rounds == job.restarts + 1,
-         fmt::format("a job with {} restarts had {} rounds, and nobody came or left", job.restarts,
+         fmt::format("a job with {} restarts had {} rounds, and no node came or left", job.restarts,
                      job.rounds));
   }
 }
 
-// Whether a node whose link was reset, just before the answer to a heartbeat reached it, hears from
-// its coordinator through another before its own lease is over: what is between the two is a
-// heartbeat, the answer that was lost, and a dial and a join with their answers.
+// Whether a node whose link was reset just before the answer to a heartbeat arrived receives a
+// message on a new link before its own lease is over: in between are a heartbeat, the lost answer,
+// and a dial and a join with their answers.
 bool Judge::links_return_in_time() const {
   const Duration longest =
       scenario_.lease_interval + 6 * scenario_.delay_max + 2 * bounds::dial_pause_min;
   return longest < scenario_.lease() - scenario_.lease() / 10;
 }
 
-// Of a cpprund that goes on with its jobs, and whose nodes are back long before their leases end.
+// A cpprund that resumes its jobs, and whose nodes return long before their leases end.
 bool Judge::is_one_short_restart() const {
   if (scenario_.faults.size() != 1 || !has_only({FaultKind::coordinator_restarted})) return false;
   const Fault& fault = scenario_.faults.front();
@@ -203,7 +203,7 @@ std::optional<int> Judge::exit_code_of(int node) const {
   return exit ? std::optional<int>{exit->code} : std::nullopt;
 }
 
-// How all must have ended where nothing made it impossible.
+// How all nodes must have ended if nothing prevented it.
 void Judge::all_is_over() {
   const bool orderly =
       has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::worker_hangs,
@@ -215,16 +215,16 @@ void Judge::all_is_over() {
     const NodeRecord& record = nodes_[index(node)];
     const JobRecord& job = job_of(node);
     must(record.exit || record.gone, fmt::format("node {} never ended", node));
-    must(!witness_.anybody_but_stuck(node), fmt::format("node {} left a worker behind", node));
+    must(!witness_.any_alive_but_stuck(node), fmt::format("node {} left a worker behind", node));
     const bool late =
         std::any_of(scenario_.faults.begin(), scenario_.faults.end(), [node](const Fault& fault) {
           return fault.kind == FaultKind::node_is_late && fault.nodes.front() == node;
         });
-    // A spare may come too late to hear how the job ended, and then there is nobody to ask.
-    const bool unlucky = !scenario_.faults.empty() || met_nobody(node);
+    // A spare may come too late for the result of the job, and then there is no coordinator to ask.
+    const bool unlucky = !scenario_.faults.empty() || met_no_coordinator(node);
     const bool latecomer = late || (!record.had_a_seat && unlucky);
     if (!record.exit || latecomer || record.was_dismissed) continue;
-    // It was asked to end.
+    // It was asked to exit.
     const bool was_asked_to_end = std::ranges::any_of(scenario_.faults, [node](const Fault& fault) {
       return fault.kind == FaultKind::agent_signalled &&
              std::ranges::find(fault.nodes, node) != fault.nodes.end();
@@ -233,12 +233,12 @@ void Judge::all_is_over() {
          fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
                      record.exit->reason));
     must(!must_turn_ || (record.exit->code == 0 && job.restarts == 0),
-         fmt::format("a cpprund was lost that another one stood by for, and node {} ended with {} "
+         fmt::format("a cpprund with a standby was lost, and node {} ended with {} "
                      "after {} restarts: {}",
                      node, record.exit->code, job.restarts, record.exit->reason));
     if (is_one_short_restart()) {
       must(record.exit->code == 0 && job.restarts == 0,
-           fmt::format("cpprund was ended and begun anew, and node {} ended with {} after {} "
+           fmt::format("cpprund was restarted, and node {} ended with {} after {} "
                        "restarts: {}",
                        node, record.exit->code, job.restarts, record.exit->reason));
     } else if (scenario_.faults.empty() || scenario_.gentle) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Judge that looks at what an operator asked: that a stop stops, a drained node is gone
-// and no failure, an excluded host has no seat before its time, and a save reaches the workers of
-// its round and no others, each once and at one moment.
+// The part of Judge for operator commands: a stop stops, a drained node is gone without a failure,
+// an excluded host has no seat before its time, and a save reaches exactly the workers of its
+// round, each once and at one time.
 
 #include <fmt/format.h>
 
@@ -42,17 +42,17 @@ void Judge::command_is_done(const OperatorCommand& command, const CommandResult&
     NodeRecord& record = nodes_[index(node)];
     if (command.kind == OperatorCommand::Kind::drain) {
       record.must_leave = record.has_joined;
-      // What nobody has sealed is on no record.
+      // A round that was never sealed is in no record.
       record.leave_is_kept = is_answered && job_of(node).rounds > 0;
       if (!job_of(node).is_broken) record.drained_in = job_of(node).round;
     }
     if (command.kind == OperatorCommand::Kind::include) record.excluded_until = {};
-    // Without an end it is for the jobs that are there.
+    // Without a duration it holds for the existing jobs.
     const int job = scenario_.job_of(node);
     const bool is_kept = std::ranges::find(outcome.kept_by, job_id(job)) != outcome.kept_by.end();
     const bool holds = !is_kept && (command.length > Duration{} || known_jobs.contains(job));
     if (command.kind == OperatorCommand::Kind::exclude && holds) {
-      // The coordinator's clock may run a little fast.
+      // The coordinator's clock may be a little fast.
       record.excluded_until =
           command.length > Duration{} ? at + command.length / 100 * 99 : TimePoint::max();
       record.exclusion_is_kept = is_answered && command.length > Duration{};
@@ -66,7 +66,7 @@ void Judge::command_is_done(const OperatorCommand& command, const CommandResult&
       job.stop_is_kept = is_answered && job.rounds > 0;
     }
     if (command.kind != OperatorCommand::Kind::save) continue;
-    // Of one that may not speak nobody has heard which round it means.
+    // If the coordinator may not send, the round of the save is not known.
     must(!job.is_broken || !is_answered, "workers that are being ended are asked to save");
     job.saves_at.push_back(at + bounds::save_lead);
   }
@@ -85,14 +85,14 @@ void Judge::coordinator_dismisses(int node) {
       scenario_.jobs[index(scenario_.job_of(node))].restarts.host_limit.failures;
   const bool has_failed_often = failures_max > 0 && record.bad_ends >= failures_max;
   must(record.may_be_dismissed || has_failed_often,
-       fmt::format("node {} is sent away, and nobody asked for it", node));
-  must(!witness_.anybody(node), fmt::format("node {} is sent away with workers", node));
+       fmt::format("node {} is sent away without a command", node));
+  must(!witness_.any_alive(node), fmt::format("node {} is sent away with workers", node));
   record.was_dismissed = true;
 }
 
 void Judge::worker_saves(int node, RoundId round, Rank rank) {
   JobRecord& job = job_of(node);
-  // A node that has lost its seat, and does not know it yet, saves in vain.
+  // A node that has lost its seat and does not know it yet saves for nothing.
   if (round != job.round) {
     must(!job.seated[index(node)],
          fmt::format("rank {} of round {} on node {} is asked to save in round {}", rank.value,
@@ -100,11 +100,11 @@ void Judge::worker_saves(int node, RoundId round, Rank rank) {
     return;
   }
   const auto& moments = job.saves_at;
-  must(!moments.empty(), fmt::format("rank {} is asked to save, and nobody wanted it", rank.value));
+  must(!moments.empty(), fmt::format("rank {} is asked to save without a command", rank.value));
   if (moments.empty() || index(rank.value) >= job.saved.size()) return;
   must(index(++job.saved[index(rank.value)]) <= moments.size(),
        fmt::format("rank {} is asked to save more often than was wanted", rank.value));
-  // How well the moment is met is said of a network that is as it is by nature.
+  // The precision of the time is only checked without network faults.
   const bool in_time =
       has_only({FaultKind::worker_exits, FaultKind::spawn_fails, FaultKind::clock_jump,
                 FaultKind::order_save, FaultKind::order_drain, FaultKind::order_restart});
@@ -114,7 +114,7 @@ void Judge::worker_saves(int node, RoundId round, Rank rank) {
     const Duration each = time_.now() - moment;
     if (std::chrono::abs(each) < std::chrono::abs(off)) off = each;
   }
-  // A clock is known to within half the way there and back, and an answer may wait for a standby.
+  // A clock offset is known within half the round trip, and an answer may wait for a standby.
   const Duration most = (scenario_.set ? 2 : 1) * scenario_.delay_max + 1ms;
   must(off <= most && -off <= most,
        fmt::format("rank {} is asked to save {} us off the moment", rank.value, off / 1us));
@@ -130,7 +130,7 @@ void Judge::check_seats_of_commands(const JobRecord& job, const Seats& seats) {
   }
 }
 
-// A failure before the stop is what the job ended of; and who was asked to leave is not lost.
+// A failure before the stop is the root cause; a node that was asked to leave is not lost.
 void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
   must(!job.was_stopped || finish.root || finish.exit_code == 128 + SIGTERM,
        fmt::format("a job that was stopped ended with {}: {}", finish.exit_code, finish.reason));
@@ -142,8 +142,8 @@ void Judge::check_stopped(const JobRecord& job, const link::Finish& finish) {
   }
 }
 
-// With the job goes what was said of its agents; a coordinator that is gone takes all along.
-// What is kept is known to whoever comes then, where that was promised.
+// A forgotten job takes its node commands with it, and a lost coordinator takes all of them. The
+// next leader knows those that are stored, where that is promised.
 void Judge::forget_commands(int job, bool all, bool knows_commands) {
   for (int node = 0; node < scenario_.nodes(); ++node) {
     NodeRecord& record = nodes_[index(node)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of Judge that looks at rounds as they are sealed: their ranks, who has a seat in them,
-// and who of the round before is alive still.
+// The part of Judge for sealed rounds: their ranks, their nodes, and surviving workers of the
+// previous round.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 void Judge::coordinator_seals(int job_number, const Seats& seats) {
   JobRecord& job = jobs_[index(job_number)];
-  if (job.forgotten) begin_anew(job);
+  if (job.forgotten) restart_job(job);
   check_ranks(seats);
   check_the_old_round(job_number, seats);
   const link::Sealed& any = seats.front().second;
@@ -39,7 +39,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.alive.assign(index(any.world_size), 0);
   job.holder.clear();
   job.ended_well = 0;
-  job.is_broken = job.somebody_is_done = false;
+  job.is_broken = job.a_node_is_done = false;
   job.saves_at.clear();
   job.saved.assign(index(any.world_size), 0);
   job.deaths.clear();
@@ -60,21 +60,21 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   }
 }
 
-// Whoever has missed it is told again, be it by another coordinator.
-void Judge::seat_is_told(int node, const link::Sealed& sealed) {
+// A node that has missed its seat receives it again, perhaps from another coordinator.
+void Judge::seat_received(int node, const link::Sealed& sealed) {
   const JobRecord& job = job_of(node);
   if (job.round != round_of(sealed)) return;
   const auto [first, last] = job.seats.equal_range(node);
-  must(first != last, fmt::format("node {} is told of a seat in round {}, and has none", node,
-                                  sealed.round.value));
+  must(first != last,
+       fmt::format("node {} receives a seat in round {}, and has none", node, sealed.round.value));
   const bool is_one_of_its = std::any_of(first, last, [&](const auto& each) {
     link::Sealed seat = each.second;
-    // How another coordinator reaches a node is not how the first one did.
+    // The neighbour may differ if another coordinator repeats the seat.
     seat.neighbour = sealed.neighbour;
     return seat == sealed;
   });
   must(first == last || is_one_of_its,
-       fmt::format("node {} is told of another seat in round {} than before", node,
+       fmt::format("node {} receives another seat in round {} than before", node,
                    sealed.round.value));
 }
 
@@ -85,7 +85,7 @@ std::optional<int> Judge::holder_of(int job, RoundId round, Rank rank) const {
   return record.holder[index(rank.value)];
 }
 
-// Every rank once, every node's ranks in a row, the same numbers told to everybody.
+// Every rank once, the ranks of a node in a row, and the same numbers for all nodes.
 void Judge::check_ranks(const Seats& seats) {
   std::map<int, std::pair<int, int>> by_base;  // base → group rank, workers
   const link::Sealed& any = seats.front().second;
@@ -93,10 +93,10 @@ void Judge::check_ranks(const Seats& seats) {
     const std::pair seat{sealed.group_rank.value, scenario_.workers_of(node)};
     const bool is_new = by_base.emplace(sealed.base_rank.value, seat).second;
     must(is_new, fmt::format("two nodes begin with rank {}", sealed.base_rank.value));
-    must(sealed.restart_count == any.restart_count, "nodes were told different restart counts");
+    must(sealed.restart_count == any.restart_count, "nodes received different restart counts");
     must(sealed.world_size == any.world_size && sealed.round == any.round &&
              sealed.group_world_size == static_cast<int>(seats.size()),
-         "nodes were told different worlds");
+         "nodes received different worlds");
   }
   int next_rank = 0;
   int next_group = 0;
@@ -108,11 +108,11 @@ void Judge::check_ranks(const Seats& seats) {
   must(next_rank == any.world_size, "the ranks do not make the world");
 }
 
-// Nobody of an older round is there, but where the coordinator has not heard of a node for the
-// lease.
+// No worker of an older round is alive, unless the coordinator has not received a message of its
+// node for the lease.
 void Judge::check_the_old_round(int job, const Seats& seats) {
   for (const auto& [node, sealed] : seats) {
-    must(!witness_.anybody(node),
+    must(!witness_.any_alive(node),
          fmt::format("round {} was sealed with node {}, where workers of an older one are alive",
                      sealed.round.value, node));
   }
@@ -120,13 +120,13 @@ void Judge::check_the_old_round(int job, const Seats& seats) {
     if (scenario_.job_of(node) != job || !jobs_[index(job)].seated[index(node)]) continue;
     const bool has_a_seat = std::any_of(seats.begin(), seats.end(),
                                         [node](const auto& each) { return each.first == node; });
-    if (has_a_seat || !witness_.anybody(node)) continue;
+    if (has_a_seat || !witness_.any_alive(node)) continue;
     const Duration silence = time_.now() - nodes_[index(node)].heard;
     must(nodes_[index(node)].was_silent || is_a_lease(silence),
          fmt::format("round {} was sealed while workers of node {} are alive, which was heard {} "
                      "ms ago",
                      seats.front().second.round.value, node, silence / 1ms));
-    // Its own agent, or the watchdog of one that is stopped, has counted the same lease.
+    // Its own agent, or the watchdog of a stopped one, has counted the same lease.
     must(!witness_.computing(node),
          fmt::format("the ranks of node {} were given away while its workers compute", node));
     fence(node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The judge alone: what it takes for a broken promise, and what it does not.
+// The judge alone: what is a broken promise, and what is not.
 
 #include "tests/sim/judge.h"
 
@@ -15,11 +15,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// One job of one node and a spare, whose workers are where the test says.
+// One job with one node and a spare; the test places the workers.
 struct Court {
   Court() {
-    judge.call({.anybody = [this](int node) { return alive.contains(node); },
-                .anybody_but_stuck = [this](int node) { return alive.contains(node); },
+    judge.call({.any_alive = [this](int node) { return alive.contains(node); },
+                .any_alive_but_stuck = [this](int node) { return alive.contains(node); },
                 .computing = [this](int node) { return alive.contains(node); },
                 .stopped = [](int) { return false; }});
     judge.coordinator_begins([](int) { return false; });
@@ -46,20 +46,20 @@ struct Court {
 
 }  // namespace
 
-TEST_CASE("who reads late that a master sealed a round, which another has begun anew, is fenced") {
+TEST_CASE("a node that learns late of a round sealed by a former master is fenced") {
   Court court;
   court.seal(0, 30000);
-  // A daemon that knows nothing counts from 1 again, and gives the seat to the other node.
+  // A daemon without records counts from 1 again, and gives the seat to the other node.
   court.judge.coordinator_begins([](int) { return false; });
   court.seal(1, 30001);
   court.start(1, 30001);
   court.start(0, 30000);
   CHECK_FALSE(court.judge.verdict());
-  SUBCASE("and is to be ended all the same") {
+  SUBCASE("it has to be ended") {
     court.wait(10min);
     CHECK(court.judge.verdict() == "workers of node 0, which has lost its seat, are not ended");
   }
-  SUBCASE("its end counts for nobody") {
+  SUBCASE("its end does not count") {
     court.judge.worker_ended(
         {.node = 0, .rank = Rank{0}, .round = {court.first, 30000}, .cause = CauseOfDeath::done});
     court.judge.coordinator_finishes(0, {.exit_code = 0});
@@ -67,34 +67,33 @@ TEST_CASE("who reads late that a master sealed a round, which another has begun 
   }
 }
 
-TEST_CASE(
-    "what is told after the end of a hosted job is not compared with a run without strangers") {
+TEST_CASE("messages after the end of a hosted job are not compared with a run without strangers") {
   Court court;
   court.seal(0, 30000);
   const link::Finish finish{.exit_code = 1, .reason = "rank 0 on host0 failed"};
-  court.judge.node_is_told(0, finish);
+  court.judge.node_receives(0, finish);
   court.judge.coordinator_finishes(0, finish);
-  court.judge.node_is_told(1, finish);
-  const std::string told = court.judge.story();
-  CHECK(told.find("node 0") != std::string::npos);
-  CHECK(told.find("node 1") != std::string::npos);
-  // The host is still there, perhaps only for the sake of a stranger.
-  court.time.at(TimePoint{1s}, [&] { court.judge.node_is_told(1, finish); });
+  court.judge.node_receives(1, finish);
+  const std::string story = court.judge.story();
+  CHECK(story.find("node 0") != std::string::npos);
+  CHECK(story.find("node 1") != std::string::npos);
+  // The host still runs, perhaps only because of an unidentified client.
+  court.time.at(TimePoint{1s}, [&] { court.judge.node_receives(1, finish); });
   court.wait(1s);
-  CHECK(court.judge.story() == told);
+  CHECK(court.judge.story() == story);
 }
 
-TEST_CASE("a round breaks when its nodes are told first, and not when one is told again") {
+TEST_CASE("a round breaks with the first drain message, not with a repeated one") {
   Court court;
   court.seal(0, 30000);
   const link::Drain drain{court.first, "1 more node joined"};
-  SUBCASE("a node had finished by then") {
+  SUBCASE("the node had finished by then") {
     court.judge.coordinator_hears_success(0, court.first);
     court.judge.coordinator_breaks(0, drain);
     CHECK(court.judge.verdict() ==
           "round 1 was broken for newcomers, and a node had finished its work in it");
   }
-  SUBCASE("it finished because the word was late") {
+  SUBCASE("the node finished because the message was late") {
     court.judge.coordinator_breaks(0, drain);
     court.judge.coordinator_hears_success(0, court.first);
     court.judge.coordinator_breaks(0, drain);
@@ -102,7 +101,7 @@ TEST_CASE("a round breaks when its nodes are told first, and not when one is tol
   }
 }
 
-TEST_CASE("whoever has no seat in the round that it starts workers of breaks a promise") {
+TEST_CASE("a node that starts workers without a seat breaks a promise") {
   Court court;
   court.seal(1, 30000);
   court.start(0, 30000);

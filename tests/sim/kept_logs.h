@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The logs of stores as the process beside a simulated cpprund has them, whatever becomes of that.
-// Each is long soon, and begins anew.
+// The logs of stores in the process beside a simulated cpprund, which survives it. Each log soon
+// becomes long and is rewritten.
 
 #include <functional>
 #include <map>
@@ -23,7 +23,9 @@ class KeptLogs : public LogKeeper {
     std::size_t image_bytes = 0;
   };
 
-  void on_long(std::function<void(const std::string& job)> told) { long_ = std::move(told); }
+  void on_long(std::function<void(const std::string& job)> callback) {
+    long_ = std::move(callback);
+  }
   void clear() {
     whole_.clear();
     begun_.clear();
@@ -53,7 +55,7 @@ class KeptLogs : public LogKeeper {
     begun_.erase(job);
   }
 
-  // What the next one finds.
+  // What the next cpprund finds.
   std::optional<std::string> find(const std::string& job, RoundNumber round) {
     begun_.erase(job);
     const auto found = whole_.find(job);
@@ -67,8 +69,8 @@ class KeptLogs : public LogKeeper {
 
   std::function<void(const std::string& job)> long_;
   std::map<std::string, Log> whole_;
-  std::map<std::string, Log> begun_;  // an image that is being made
-  std::set<std::string> found_;       // by somebody who goes on with it
+  std::map<std::string, Log> begun_;  // images in progress
+  std::set<std::string> found_;       // logs that are to be resumed
 };
 
 }  // namespace cpprun::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Jobs outlive whoever leads them: a cpprund that is begun anew, a node that hosts, one of several
-// cpprunds with an etcd. A program of its own, so that two cores share the seeds.
+// Jobs survive the loss of their leader: a restarted cpprund, a node that hosts the coordinator,
+// one of several cpprunds with an etcd. A separate program, so that two cores share the seeds.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 using namespace cpprun::sim;
 
-TEST_CASE("a cpprund may be begun anew, on a machine that may have been, and its jobs go on") {
+TEST_CASE("jobs survive a restart of their cpprund, also after a reboot of its machine") {
   must_hold("records", 97'000, 250);
   must_hold("records,workers,network", 98'000, 500);
   must_hold("records,everything", 99'000, 750);
@@ -18,7 +18,7 @@ TEST_CASE("a cpprund may be begun anew, on a machine that may have been, and its
   must_hold("records,everything,stores", 100'000, 500);
 }
 
-TEST_CASE("another node leads where the master is lost, and there are never two") {
+TEST_CASE("another node becomes the leader when the master is lost, and there are never two") {
   must_hold("standby", 101'000, 250);
   must_hold("standby,coordinator-kill,coordinator-host", 102'000, 750);
   must_hold("standby,coordinator,network", 103'000, 1000);
@@ -28,11 +28,11 @@ TEST_CASE("another node leads where the master is lost, and there are never two"
   must_hold("standby,all,stores", 107'000, 375);
 }
 
-TEST_CASE("another node leads as well where the master is lost while its round drains") {
+TEST_CASE("another node becomes the leader when the master is lost while its round drains") {
   using namespace std::chrono_literals;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
-    // One worker fails, and another one takes the grace to end.
+    // One worker fails, and another one uses the whole grace period.
     const Scenario scenario{
         .seed = seed,
         .jobs = {{.nodes_min = 2,
@@ -49,11 +49,11 @@ TEST_CASE("another node leads as well where the master is lost while its round d
   }
 }
 
-TEST_CASE("another node leads as well where the standby left before the master is lost") {
+TEST_CASE("another node becomes the leader when the standby left before the master is lost") {
   using namespace std::chrono_literals;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
-    // The standby is asked to end, or killed, and a worker of another node takes the grace to end.
+    // The standby exits or is killed, and a worker of another node uses the whole grace period.
     const bool is_killed = seed % 2 == 0;
     const Fault leaves{.kind = is_killed ? FaultKind::agent_killed : FaultKind::agent_signalled,
                        .at = 15s,
@@ -75,7 +75,7 @@ TEST_CASE("another node leads as well where the standby left before the master i
   }
 }
 
-TEST_CASE("one of several cpprunds leads, and what it has said the next one knows") {
+TEST_CASE("one of several cpprunds is the leader, and the next one knows what it has sent") {
   must_hold("set", 110'000, 600);
   must_hold("set,coordinator,records", 112'000, 600);
   must_hold("set,network", 114'000, 400);

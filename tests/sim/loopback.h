@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A connection of a worker to a port of its own machine: nothing is lost or overtaken, and each
-// side sees in its own time what the other has done. What the worker is told waits in a buffer that
-// may be full; what it says waits with it.
+// A connection of a worker to a port of its own machine: nothing is lost or reordered, and each
+// side learns later what the other has done. Both directions have buffers, and the one to the
+// worker may be full.
 
 #include <functional>
 #include <memory>
@@ -23,26 +23,26 @@ class Loopback : public std::enable_shared_from_this<Loopback> {
 
   // --- the worker ---
   void say(std::string_view bytes);
-  // It has closed its end, or is gone.
+  // Closes the worker's end, also when the worker is gone.
   void leave();
   std::function<void(std::string_view)> heard;
   std::function<void()> ended;
 
   // --- the server ---
-  // From its event loop, when there is something to be read, or nothing any more.
+  // Called from the server's event loop when there are bytes to read, or the end.
   std::function<void()> readable;
-  // And when it takes bytes after it took less than all.
+  // Called when there is room again after a partial write.
   std::function<void()> writable;
   std::string_view unread() const { return unread_; }
   void take(std::size_t count) { unread_.erase(0, count); }
-  // The worker says nothing more.
+  // The worker sends nothing more.
   bool has_left() const { return has_left_; }
-  // As much as fits.
+  // Writes as much as fits.
   std::size_t write(std::string_view bytes);
   void close();
-  // It has not closed it.
+  // The server has not closed it.
   bool is_open() const { return is_open_; }
-  // Nothing is under way.
+  // Nothing is in flight.
   bool is_still() const { return last_up_ < time_.now() && last_down_ < time_.now(); }
 
  private:
@@ -52,12 +52,12 @@ class Loopback : public std::enable_shared_from_this<Loopback> {
   Timeline& time_;
   Program& server_;
   Random random_;
-  std::size_t room_;  // for what the worker has not read
+  std::size_t room_;  // for bytes that the worker has not read
   std::string unread_;
   bool has_left_ = false;
   bool is_open_ = true;
   bool is_full_ = false;
-  TimePoint last_up_{};  // when the last that was said to the server arrives
+  TimePoint last_up_{};  // when the last message to the server arrives
   TimePoint last_down_{};
 };
 

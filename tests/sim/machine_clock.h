@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the clocks of one simulated machine show. The monotonic one began at another moment than
-// everybody else's and runs a little fast or slow; the wall clock is wrong by an offset that jumps.
+// The clocks of one simulated machine. The monotonic clock has its own start and runs a little fast
+// or slow; the wall clock is wrong by an offset that jumps.
 
 #include "proto/clock.h"
 
@@ -12,13 +12,13 @@ struct MachineClock {
   int parts_per_million = 0;  // by which it runs fast
   Duration wall_offset{};     // from the true time
 
-  // From that moment on it runs so fast: a clock that only ever goes forward does not jump.
+  // Changes the rate from that time on: a monotonic clock does not jump.
   void run(int ppm, TimePoint truth) {
     const TimePoint before = local(truth);
     parts_per_million = ppm;
     offset += before - local(truth);
   }
-  // So long it counts while the machine is suspended.
+  // Advances while the machine is suspended.
   void pass(Duration time) {
     offset += time;
     wall_offset += time;
@@ -27,7 +27,7 @@ struct MachineClock {
     const Duration since = truth.time_since_epoch();
     return truth + offset + since / 1'000'000 * parts_per_million;
   }
-  // The first true moment at which the clock shows `local_time` or more.
+  // The first true time at which the clock shows `local_time` or more.
   TimePoint truth(TimePoint local_time) const {
     TimePoint guess = local_time - offset;
     guess -= guess.time_since_epoch() / 1'000'000 * parts_per_million;

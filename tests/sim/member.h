@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // One of several cpprunds in a simulated world: the real ReplicaController with its
-// ReplicationLeader and ReplicationFollower, beside a simulated coordinator, on a machine of its
-// own.
+// ReplicationLeader and ReplicationFollower, beside a simulated coordinator, on its own machine.
 
 #include <functional>
 #include <memory>
@@ -30,15 +29,15 @@ class Member {
   Program& program() { return program_; }
   MachineClock& clock() { return clock_; }
   CoordinatorHost& host() { return host_; }
-  // Null: its process is gone.
+  // Null: no process.
   ReplicaController* set() { return set_.get(); }
-  // It leads, as far as it knows, and nobody leads in a later epoch.
+  // It considers itself the leader, and there is no leader in a later epoch.
   bool leads() const;
 
   // A new process, which knows nothing.
   void begin();
   void end();
-  // Its machine is switched off, and its clocks begin anew.
+  // Reboots its machine, which restarts its clocks.
   void reboot();
 
  private:
@@ -60,7 +59,7 @@ class Member {
   std::unique_ptr<ReplicaController> set_;
 };
 
-// "10.9.0.1" of the first.
+// "10.9.0.1" for the first.
 std::string host_of_daemon(int daemon);
 
 }  // namespace cpprun::sim

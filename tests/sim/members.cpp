@@ -51,9 +51,9 @@ CoordinatorHost& Members::leading() {
   return members_.front()->host();
 }
 
-// --- what goes wrong -----------------------------------------------------------------------------
+// --- faults --------------------------------------------------------------------------------------
 
-// The one that leads as often as not, and where it hands over.
+// The leader half of the time, and always for a transfer.
 Member& Members::victim_of(const Fault& fault) {
   const auto drawn = static_cast<std::size_t>(fault.value) / 4 % members_.size();
   for (const auto& each : members_) {
@@ -63,7 +63,7 @@ Member& Members::victim_of(const Fault& fault) {
   return *members_[drawn];
 }
 
-// One of them is lost for a while, and nothing else goes wrong: one that has everything leads then.
+// A single fault that makes a cpprund lose leadership: a synced standby becomes the leader.
 bool Members::is_turn(const Member& victim) const {
   const Scenario& scenario = universe_.scenario;
   int turns = 0;
@@ -87,16 +87,16 @@ bool Members::is_turn(const Member& victim) const {
 void Members::judge_the_end() {
   constexpr Duration heals_within = 60s;
   if (universe_.time.now() < healed_ + heals_within) return;
-  const bool is_anybody_there = std::ranges::any_of(members_, [](const auto& each) {
+  const bool any_runs = std::ranges::any_of(members_, [](const auto& each) {
     return each->program().alive() && !each->program().stopped();
   });
-  universe_.judge.must(!is_anybody_there || is_led(), "nobody leads, and nothing is in the way");
+  universe_.judge.must(!any_runs || is_led(), "there is no leader, and no fault explains it");
 }
 
 void Members::commit(const Fault& fault) {
   Member& member = victim_of(fault);
   healed_ = std::max(healed_, universe_.time.now() + fault.lasts);
-  // A skewed clock does not end a cpprund. Whether a standby is in sync counts at the loss.
+  // A skewed clock does not end a cpprund. Whether a standby is in sync is checked at the loss.
   if (fault.kind != FaultKind::daemon_skew && is_turn(member)) universe_.judge.expect_turn();
   universe_.trace.line(universe_.time.now(), "… of cpprund {}", member.number());
   switch (fault.kind) {
@@ -145,7 +145,7 @@ void Members::begin_in(Duration while_away, Member& member) {
   });
 }
 
-// From nodes, from the others, from etcd, or from some of these, in one direction or in both.
+// From nodes, the others, etcd, or some of these, in one direction or both.
 void Members::cut(const Fault& fault, const Member& member) {
   const TimePoint until = universe_.time.now() + fault.lasts;
   const int from_whom = fault.value % 8;
@@ -173,7 +173,7 @@ void Members::hand_over(const Fault& fault) {
   const bool leaves = fault.value % 2 != 0;
   member.program().receive([this, &member, &fault, leaves] {
     if (!leaves) {
-      // That nobody stands by is an answer.
+      // A missing standby is a valid answer.
       member.set()->hand_over([](const Result<std::string>&) {});
       return;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Several cpprunds of a simulated world, of which one leads, and their etcd; and what goes wrong
-// with them.
+// The cpprunds of a simulated world with a leader, their etcd, and their faults.
 
 #include <memory>
 #include <vector>
@@ -20,12 +19,12 @@ class Members {
 
   void begin();
   Member& at(int place) { return *members_[static_cast<std::size_t>(daemon_at(place))]; }
-  // Who leads, or would have to be asked for lack of one.
+  // The leader, or any of them if there is none.
   CoordinatorHost& leading();
-  // Somebody leads, and what it does is what happens.
+  // There is a leader that is in force.
   bool is_led() const;
   void commit(const Fault& fault);
-  // Nothing has gone wrong for a while: somebody leads, if anybody is there.
+  // Some time after the last fault there is a leader, if any cpprund runs.
   void judge_the_end();
 
  private:
@@ -41,7 +40,7 @@ class Members {
   EtcdHost etcd_;
   DaemonLinks links_;
   std::vector<std::unique_ptr<Member>> members_;
-  TimePoint healed_{};  // the last of what has gone wrong
+  TimePoint healed_{};  // the end of the last fault
 };
 
 }  // namespace cpprun::sim

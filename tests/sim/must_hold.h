@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A fixed set of seeds, each of which keeps every promise. A seed that fails prints itself, how to
-// play it again, and what happened. `./dev sim` plays others.
+// A fixed set of seeds, each of which keeps every promise. A failing seed prints itself, the
+// command to play it again, and its trace. `./dev sim` plays other seeds.
 
 #include <doctest/doctest.h>
 

@@ -14,15 +14,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration retransmission = 200ms;  // the least that a lost packet costs
-constexpr Duration backoff_max = 30s;       // the most that a healed path is late to be noticed
-constexpr double loss_chance = 0.3;         // of a packet, while packets are lost
+constexpr Duration retransmission = 200ms;  // the minimum cost of a lost packet
+constexpr Duration backoff_max = 30s;       // the maximum delay until a healed path is noticed
+constexpr double loss_chance = 0.3;         // per packet, while packets are lost
 
 std::size_t index_of(Side side) {
   return static_cast<std::size_t>(side);
 }
 
-// Whoever sends frames of streams waits for these.
+// The packets that count against the room for stream frames.
 bool fills(const Packet& packet) {
   return packet.kind == Packet::Kind::streams || packet.kind == Packet::Kind::cipher;
 }
@@ -137,8 +137,7 @@ void Network::pump(const ConnectionRef& connection, Side to) {
   if (scenario_.stores && fills(packet)) make_room(connection, to, size);
 }
 
-// Where a node stands by, what cuts off the node that hosts the coordinator does so for all of
-// them.
+// With a standby, a cut of the node that hosts the coordinator affects all nodes.
 TimePoint Network::cut_until(const Connection& connection, Side to) const {
   const auto& own = paths_[static_cast<std::size_t>(connection.node)].cut_until;
   if (scenario_.set) {
@@ -187,11 +186,11 @@ void Network::arrive(const ConnectionRef& connection, Side to, const Packet& pac
 
 void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packet& packet) {
   const bool ends = packet.kind == Packet::Kind::fin || packet.kind == Packet::Kind::reset;
-  const bool nobody = !ends_.coordinator(connection->place).alive() ||
-                      !ends_.serves(connection->place) ||
-                      (packet.kind != Packet::Kind::syn &&
-                       (!connection->coordinator_open || !is_served(*connection)));
-  if (nobody) {
+  const bool no_peer = !ends_.coordinator(connection->place).alive() ||
+                       !ends_.serves(connection->place) ||
+                       (packet.kind != Packet::Kind::syn &&
+                        (!connection->coordinator_open || !is_served(*connection)));
+  if (no_peer) {
     if (!ends) send(connection, Side::agent, {.kind = Packet::Kind::reset});
     return;
   }
@@ -199,9 +198,9 @@ void Network::arrive_at_coordinator(const ConnectionRef& connection, const Packe
     connection->coordinator_open = true;  // The kernel accepts.
     connection->served_by = coordinators_ended_[connection->place];
   }
-  // Of a worker's words nobody learns that its agent is there, nor of what cannot be read.
+  // Stream frames and incomplete messages do not show that the agent is alive.
   const bool shows_agent =
-      packet.kind != Packet::Kind::streams && !packet.shows_nobody && !connection->is_damaged;
+      packet.kind != Packet::Kind::streams && !packet.hides_agent && !connection->is_damaged;
   if (shows_agent) connection->arrived = time_.now();
   ends_.coordinator(connection->place).receive([this, connection, packet, ends] {
     if (packet.kind == Packet::Kind::syn) {
@@ -259,7 +258,7 @@ void Network::end(const ConnectionRef& connection, Side at, const std::string& r
   ends_.closed(connection, reason, broken);
 }
 
-// By the process that is there. Where frames pass as they are each has taken its own.
+// By the current process. Without TLS, each process has accepted its own connections.
 bool Network::is_served(const Connection& connection) const {
   return !connection.wire || connection.served_by == coordinators_ended_[connection.place];
 }
@@ -294,7 +293,7 @@ std::vector<LinkId> Network::links_at(int place) const {
   return links;
 }
 
-// By value: whoever is told lets go of the connection.
+// By value: the callbacks release the connection.
 void Network::sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator) {
   if (!connection || !connection->up) return;
   for (auto& way : connection->ways) way.packets.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The network between the nodes and the coordinator, as TCP shows it: within a connection nothing
-// is lost or overtaken, but it stalls, ends, or silently leads nowhere; connections overtake each
-// other. Each node has a path of its own to the coordinator, which can be cut in either direction;
-// what was sent into a cut arrives when it heals, and later the longer it lasted.
+// is lost or reordered, but it stalls, ends, or silently drops everything; connections overtake
+// each other. Each node has its own path to the coordinator, which can be cut in either direction;
+// what was sent into a cut arrives when it heals, later the longer it lasted.
 
 #include <array>
 #include <deque>
@@ -24,14 +24,14 @@
 
 namespace cpprun::sim {
 
-// Numeric, of that node's machine.
+// The numeric address of that node's machine.
 std::string address_of(int node);
 
-// Where a coordinator is: a cpprund's machine or node 0, as everybody was told; else the node that
-// stands by there.
+// The place of a coordinator: the configured one, a cpprund's machine or node 0; otherwise the
+// number of the standby node.
 inline constexpr int master_place = -1;
 
-// Of several cpprunds each has one, the first the master's.
+// Each of several cpprunds has a place, the first one the master's.
 inline constexpr int daemon_place(int daemon) {
   return master_place - daemon;
 }
@@ -39,15 +39,15 @@ inline constexpr int daemon_at(int place) {
   return master_place - place;
 }
 
-// Between one node and the coordinator.
+// The path between one node and the coordinator.
 struct Path {
-  std::array<TimePoint, 2> cut_until{};  // by the side that is sent to
+  std::array<TimePoint, 2> cut_until{};  // by receiving side
   TimePoint lossy_until{};
   TimePoint slow_until{};
   bool host_up = true;
   bool dialled = false;
   int connections = 0;  // made so far
-  // What is done to the next bytes of a connection on which both sides hold a secret.
+  // The pending damage to the bytes of a TLS connection.
   std::optional<int> damage = {};
 };
 
@@ -57,38 +57,39 @@ struct Connection {
   LinkId link{};             // once the coordinator has accepted it
   bool agent_open = true;
   bool coordinator_open = false;
-  bool up = false;          // the agent has been told
-  bool black_hole = false;  // leads nowhere any more, and nobody says so
-  TimePoint arrived{};      // the last that came to the coordinator's machine, read or not
-  std::shared_ptr<SecureWire> wire = {};  // null: frames pass as they are
-  std::uint64_t served_by = 0;            // which coordinator has taken it, where there is a wire
+  bool up = false;          // the agent knows that it is established
+  bool black_hole = false;  // drops everything without notice
+  TimePoint arrived{};      // when the last packet reached the coordinator's machine, read or not
+  std::shared_ptr<SecureWire> wire = {};  // null: frames are not encrypted
+  // the coordinator process that has accepted it, if there is a wire
+  std::uint64_t served_by = 0;
   bool is_damaged = false;
   struct Way {
     std::deque<Packet> packets;
-    bool moving = false;           // the first of them is on the timeline
-    std::size_t stream_bytes = 0;  // of those of them that carry streams
+    bool moving = false;           // the first packet is on the timeline
+    std::size_t stream_bytes = 0;  // bytes of the stream packets
     Random random{0};
   };
-  std::array<Way, 2> ways = {};  // by the side that is sent to
+  std::array<Way, 2> ways = {};  // by receiving side
 };
 using ConnectionRef = std::shared_ptr<Connection>;
 
-// Who sits at the ends.
+// The two ends of connections.
 struct NetworkEnds {
   std::function<Program&(int node)> agent;
   std::function<Program&(int place)> coordinator;
-  std::function<bool(int place)> serves;  // one is there, where its process is
+  std::function<bool(int place)> serves;  // there is a coordinator in that process
   std::function<void(const ConnectionRef&)> up;
   std::function<void(const ConnectionRef&, const Packet&)> to_agent;
   std::function<void(const ConnectionRef&, const std::string& reason)> down;
   std::function<void(const ConnectionRef&)> accepted;  // fills in `link`
   std::function<void(const ConnectionRef&, const Packet&)> to_coordinator;
   std::function<void(const ConnectionRef&, const std::string& reason, bool broken)> closed;
-  // Whoever sends to that side has room again for frames of streams.
+  // There is room again for stream frames to that side.
   std::function<void(const ConnectionRef&, Side to)> has_room;
-  // Bytes cannot be what the other side has said; why, as a clause.
+  // Bytes that the other side cannot have sent; `reason` is a clause.
   std::function<void(const ConnectionRef&, const std::string& reason)> fails;
-  // They were taken for something that it has not said.
+  // Bytes were taken for a message that the other side has not sent.
   std::function<void(const ConnectionRef&)> lies;
 };
 
@@ -97,31 +98,31 @@ class Network {
   Network(Timeline& time, const Scenario& scenario, NetworkEnds ends);
 
   Path& path(int node) { return paths_[static_cast<std::size_t>(node)]; }
-  // Between all nodes and one of several cpprunds.
+  // The path between all nodes and one of several cpprunds.
   Path& daemon_path(int daemon) { return daemon_paths_[static_cast<std::size_t>(daemon)]; }
   bool coordinator_host_up = true;
 
   bool is_host_up(int place) const;
-  // Given up after so long.
+  // Gives up after `timeout`.
   ConnectionRef dial(int node, int place, Duration timeout);
   void send(const ConnectionRef& connection, Side to, Packet packet);
-  // Whether it takes frames of streams: the others are few, and wait for nobody.
+  // Whether it takes stream frames; other frames are few and need no room.
   bool has_room(const ConnectionRef& connection, Side to) const;
-  // Nothing is under way in it, and nothing is in the way.
+  // The connection is up, undamaged and has nothing in flight.
   static bool is_calm(const Connection& connection);
-  // In order: what was sent before still arrives.
+  // In order: earlier packets still arrive.
   void close(const ConnectionRef& connection, Side closing, bool breaks = false);
-  // The coordinator's end of that link, where it is open.
+  // The coordinator's end of that link, if it is open.
   ConnectionRef find(LinkId link) const;
-  // Some node whose link the coordinator there has accepted and not closed.
+  // A node whose link that coordinator has accepted and not closed.
   std::optional<int> connected_node(int place) const;
   std::vector<LinkId> links_at(int place) const;
 
-  // Something between the two ended it, and tells both sides, one, or none.
+  // Something in between ended the connection, and both sides, one or none learn of it.
   void sever(ConnectionRef connection, bool tell_agent, bool tell_coordinator);
   // The coordinator's process ended: its kernel resets every connection, unless the machine is off.
   void coordinator_ended(int place);
-  // The machine at that end of a connection lost power.
+  // The machine at that end of a connection lost its power.
   void machine_died(const ConnectionRef& connection, Side dead);
 
  private:
@@ -134,8 +135,8 @@ class Network {
   bool is_served(const Connection& connection) const;
   TimePoint cut_until(const Connection& connection, Side to) const;
 
-  // --- where both sides hold a secret (network_secure.cpp) ---
-  void send_pieces(const ConnectionRef& connection, Side to, std::string bytes, bool shows_nobody);
+  // --- TLS connections (network_secure.cpp) ---
+  void send_pieces(const ConnectionRef& connection, Side to, std::string bytes, bool hides_agent);
   void damage(const ConnectionRef& connection, Side to, Packet& packet);
   void hear_pieces(const ConnectionRef& connection, Side at, const Packet& packet);
   void begin_link(const ConnectionRef& connection, Side at);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Connections on which both sides hold a secret: how they begin, how frames become pieces of bytes,
-// and what becomes of a connection whose bytes were damaged on the way.
+// TLS connections: how they start, how frames become pieces of bytes, and the effect of damaged
+// bytes.
 
 #include <algorithm>
 #include <utility>
@@ -19,9 +19,9 @@ std::size_t secure_index_of(Side side) {
 
 }  // namespace
 
-// TCP keeps the order of bytes, and no boundary of what was said.
+// TCP keeps the order of bytes, but no message boundaries.
 void Network::send_pieces(const ConnectionRef& connection, Side to, std::string bytes,
-                          bool shows_nobody) {
+                          bool hides_agent) {
   Connection::Way& way = connection->ways[secure_index_of(to)];
   while (!bytes.empty()) {
     const bool is_cut = bytes.size() > 1 && way.random.chance(0.5);
@@ -29,13 +29,12 @@ void Network::send_pieces(const ConnectionRef& connection, Side to, std::string 
     enqueue(connection, to,
             {.kind = Packet::Kind::cipher,
              .bytes = bytes.substr(0, size),
-             .shows_nobody = shows_nobody || size < bytes.size()});
+             .hides_agent = hides_agent || size < bytes.size()});
     bytes.erase(0, size);
   }
 }
 
-// By somebody in between, once: a bit, a few bytes that are left out, or two pieces that change
-// places.
+// An attacker in between, once: flips a bit, removes a few bytes, or exchanges two pieces.
 void Network::damage(const ConnectionRef& connection, Side to, Packet& packet) {
   std::optional<int>& wanted = path(connection->node).damage;
   if (!wanted || packet.kind != Packet::Kind::cipher) return;
@@ -74,7 +73,7 @@ void Network::hear_pieces(const ConnectionRef& connection, Side at, const Packet
   send(connection, there, {.kind = Packet::Kind::fin});
 }
 
-// That side knows the other.
+// That side has authenticated the other.
 void Network::begin_link(const ConnectionRef& connection, Side at) {
   if (at == Side::agent) {
     connection->up = true;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int standby_port = 29401;
 constexpr int agent_pids_from = 100;
-constexpr int agent_numbers_from = 7'000'000;  // by which a coordinator knows them; strangers guess
+// the agents' secret numbers, which unidentified clients guess
+constexpr int agent_numbers_from = 7'000'000;
 
 int place_of(const std::string& host, int nodes) {
   for (int daemon = 0; daemon < daemons_max; ++daemon) {
@@ -29,7 +30,7 @@ int place_of(const std::string& host, int nodes) {
   return node < nodes ? node : master_place;
 }
 
-// All of them, or one, who says where the others are.
+// Names all cpprunds, or only one, which refers to the others.
 void name_places(const Scenario& scenario, int node, Config& config) {
   const int first = scenario.first_place(node);
   config.endpoint = {host_of_daemon(first), 29400};
@@ -177,7 +178,7 @@ void Node::wake() {
       true);
 }
 
-// Its watchdog does for it what it cannot do while it is stopped.
+// The watchdog acts for a stopped agent.
 void Node::tell_watchdog() {
   const auto fence = agent_.machine().overdue_at();
   if (fence == fence_) return;
@@ -200,7 +201,7 @@ void Node::perform(const agent::Action& action) {
       post(agent::LinkUp{address_of(number_)});
     } else {
       hang_up();
-      // A name is no matter here: what takes time is to connect and to greet.
+      // Name resolution takes no time here; connecting and greeting do.
       const Duration timeout =
           universe_.scenario.set ? 2 * dial->step : Duration{bounds::dial_attempt_max};
       connection_ =
@@ -284,9 +285,9 @@ void Node::say(const link::Message& message) {
     return;
   }
   if (!connection_ || !connection_->agent_open) return;
-  if (const auto* beat = std::get_if<link::Heartbeat>(&message)) {
+  if (const auto* heartbeat = std::get_if<link::Heartbeat>(&message)) {
     network_->send(connection_, Side::coordinator,
-                   {.kind = Packet::Kind::heartbeat, .heartbeat = *beat});
+                   {.kind = Packet::Kind::heartbeat, .heartbeat = *heartbeat});
     return;
   }
   std::string bytes = link::encode(message);
@@ -321,7 +322,8 @@ void Node::heard(const ConnectionRef& connection, const Packet& packet) {
   }
   auto decoded = link::decode(packet.bytes);
   universe_.judge.must(decoded && *decoded, "a coordinator's frame cannot be decoded");
-  universe_.trace.line(universe_.time.now(), "node {} hears: {}", number_, packet.bytes.substr(4));
+  universe_.trace.line(universe_.time.now(), "node {} receives: {}", number_,
+                       packet.bytes.substr(4));
   if (decoded && *decoded) post(agent::Heard{std::move((*decoded)->message)});
 }
 
@@ -360,7 +362,7 @@ bool Node::is_calm(RoundId round) const {
          there->is_calm(connection_->link, round);
 }
 
-// --- what happens to it --------------------------------------------------------------------------
+// --- faults --------------------------------------------------------------------------------------
 
 void Node::signalled(int signal) {
   program_.receive([this, signal] { post(agent::Signalled{signal}); });
@@ -401,7 +403,7 @@ void Node::exit(const agent::Exit& last) {
     end_process();
     return;
   }
-  // The others still have to hear it.
+  // The other nodes still have to receive the result.
   universe_.time.later(bounds::result_delivery_max, [this, life = life_] {
     if (life == life_) program_.receive([this] { leave(); }, true);
   });

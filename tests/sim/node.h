@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A cpprun at work in a simulated world: what Runtime is to the real one.
+// A cpprun in a simulated world, the counterpart of Runtime.
 
 #include <functional>
 #include <optional>
@@ -21,8 +21,8 @@ class Node {
  public:
   struct Hooks {
     std::function<void(const WorkerEnd&)> died;
-    std::function<void()> ended;  // the process is gone, however it came to that
-    // The coordinator there; null: nobody has stood by there.
+    std::function<void()> ended;  // the process has ended, for whatever reason
+    // The coordinator at that place; null: there has been no standby.
     std::function<CoordinatorHost*(int place)> coordinator_at;
     std::function<CoordinatorHost&()> stand_by;  // in this very process
     std::function<void(int place, const link::WhoHosts&)> ask;
@@ -38,22 +38,22 @@ class Node {
   const ConnectionRef& connection() const { return connection_; }
   bool exited() const { return exit_.has_value(); }
 
-  // The coordinator in this very process, where there is one.
+  // The coordinator in this very process, if there is one.
   void host(CoordinatorHost* coordinator) { coordinator_ = coordinator; }
   void use(Network& network) { network_ = &network; }
-  // The one that stood by in this process leads.
+  // The standby in this process becomes the leader.
   void lead();
-  // That one had led in this process, had lost that, and resumes.
+  // That coordinator led in this process, lost leadership, and resumes.
   void lead_again(CoordinatorHost& coordinator);
-  // A new cpprun begins.
+  // Starts a new cpprun.
   void begin();
   void signalled(int signal);
   void killed();        // SIGKILL
   void machine_died();  // power off
   void go_on(bool timers_first);
-  // Its clock shows a later time than it did.
+  // Called after a suspension: the clock has advanced.
   void wake();
-  // The host of the coordinator has stayed long enough.
+  // The host of the coordinator may exit.
   void leave();
 
   // --- from the network, and from the coordinator in this process ---
@@ -61,7 +61,7 @@ class Node {
   void up(const ConnectionRef& connection);
   void heard(const ConnectionRef& connection, const Packet& packet);
   void down(const ConnectionRef& connection, const std::string& reason);
-  // Its link takes frames of streams again.
+  // Its link has room for stream frames again.
   void has_room(const ConnectionRef& connection);
 
  private:
@@ -88,16 +88,16 @@ class Node {
   Workers workers_;
   Network* network_ = nullptr;
   CoordinatorHost* coordinator_ = nullptr;  // in this very process
-  CoordinatorHost* standby_ = nullptr;      // so is that, for the case that another is lost
+  CoordinatorHost* standby_ = nullptr;      // also in this process, in case the leader is lost
   Driver<Agent> agent_;
-  std::uint64_t life_ = 0;  // which cpprun on this machine it is
+  std::uint64_t life_ = 0;  // counts the cppruns on this machine
   ConnectionRef connection_;
-  bool link_is_new_ = true;  // nothing was heard on it: whether this node has its seat is not known
+  bool link_is_new_ = true;  // nothing was received on it: the seat is not confirmed
   int workers_connected_ = 0;
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
-  std::optional<TimePoint> fence_;  // what the watchdog was told last, by the machine's clock
-  bool watchdog_fired_ = false;     // and the agent does not know it yet
+  std::optional<TimePoint> fence_;  // the watchdog's deadline, by the machine's clock
+  bool watchdog_fired_ = false;     // the agent does not know it yet
   std::optional<agent::Exit> exit_;
 };
 

@@ -9,7 +9,7 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-// One worker's connection, on the side of the worker.
+// The worker's side of one connection.
 class NodePort::End : public WorkerConnection, public std::enable_shared_from_this<End> {
  public:
   End(WorkerStreams& streams, std::shared_ptr<Loopback> worker)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The port of a simulated cpprun at which its workers find their store: what StoreForwarder is to
-// the real one, with the same WorkerStreams in it.
+// The store port of a simulated cpprun for its workers, the counterpart of StoreForwarder, with the
+// same WorkerStreams.
 
 #include <functional>
 #include <memory>
@@ -26,7 +26,7 @@ class NodePort {
   NodePort(const NodePort&) = delete;
   NodePort& operator=(const NodePort&) = delete;
 
-  // A new cpprun, which has no round yet; and its end.
+  // Starts a new cpprun, which has no round yet; and its end.
   void begin();
   void end();
 
@@ -39,7 +39,7 @@ class NodePort {
   std::string hear(std::string_view frame);
   void go_on();
 
-  // Nothing of what has come waits to be looked at.
+  // Nothing that has arrived waits to be processed.
   bool is_calm() const { return turns_due_ == 0; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What travels through a simulated connection, from one side to the other.
+// A packet of a simulated connection.
 
 #include <string>
 
@@ -12,14 +12,14 @@ namespace cpprun::sim {
 enum class Side { agent, coordinator };
 
 struct Packet {
-  // `cipher` is some of the bytes of a connection on which both sides hold a secret.
+  // `cipher` is some of the bytes of a TLS connection.
   enum class Kind { syn, greeting, frame, heartbeat, streams, cipher, fin, reset };
   Kind kind = Kind::frame;
-  link::Heartbeat heartbeat = {};  // as it is: there are too many to encode them all
+  link::Heartbeat heartbeat = {};  // not encoded: there are too many
   std::string bytes = {};
   TimePoint due{};
-  // Of cipher: of frames of streams, or not the last piece of what was said.
-  bool shows_nobody = false;
+  // For `cipher`: a stream frame, or not the last piece of a message.
+  bool hides_agent = false;
 };
 
 }  // namespace cpprun::sim

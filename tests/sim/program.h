@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The process of a cpprun or a cpprund: it runs, is stopped by SIGSTOP, or is gone. What arrives
-// for a stopped one waits in the kernel and is worked off when it goes on.
+// The process of a cpprun or a cpprund: it runs, is stopped by SIGSTOP, or has ended. Events for a
+// stopped process wait in the kernel and are handled when it resumes.
 
 #include <deque>
 #include <functional>
@@ -21,7 +21,7 @@ class Program {
     held_.clear();
   }
 
-  // `what` is worked off now, when the process goes on, or never.
+  // `what` runs now, when the process resumes, or never.
   void receive(std::function<void()> what, bool timer = false) {
     if (!alive_) return;
     if (stopped_) {
@@ -32,7 +32,7 @@ class Program {
   }
 
   void stop() { stopped_ = alive_; }
-  // Whether timers or descriptors are looked at first is not for the program to choose.
+  // The kernel decides whether timers or descriptors come first.
   void go_on(bool timers_first) {
     if (!stopped_) return;
     stopped_ = false;

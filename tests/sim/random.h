@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Chance that a seed decides. Numbers come from streams named by keys (this node, that round, that
-// worker), so that taking one fault away leaves every other draw as it was: a failing run can be
-// made smaller. Not <random>: its distributions differ between standard libraries.
+// Random numbers from a seed. They come from streams named by keys (this node, that round, that
+// worker), so that removing one fault leaves every other draw as it was: a failing run can be made
+// smaller. Not <random>: its distributions differ between standard libraries.
 
 #include <cstdint>
 
@@ -21,7 +21,7 @@ class Random {
   bool chance(double probability) {
     return static_cast<double>(next() >> 11) * 0x1.0p-53 < probability;
   }
-  // Both ends belong to it.
+  // Both ends included.
   int between(int least, int most) {
     return least + static_cast<int>(next() % static_cast<std::uint64_t>(most - least + 1));
   }
@@ -33,7 +33,7 @@ class Random {
 
  private:
   static constexpr std::uint64_t golden = 0x9E3779B97F4A7C15ULL;
-  // The finaliser of splitmix64.
+  // The finalizer of splitmix64.
   static std::uint64_t mix(std::uint64_t value) {
     value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
     value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int crowd_from = 64;  // from here on the number of agents asked for is taken as it is
+constexpr int crowd_from = 64;  // from here on, the requested number of agents is used as it is
 
 JobShape draw_job(Random& random, int agents_max) {
   JobShape job;
@@ -35,7 +35,7 @@ JobShape draw_job(Random& random, int agents_max) {
   return job;
 }
 
-// From `least` to `most`, as likely short as long on a scale of powers.
+// From `least` to `most`, on a logarithmic scale.
 Duration log_uniform(Random& random, Duration least, Duration most) {
   int doublings = 0;
   for (Duration each = least; each < most; each *= 2) ++doublings;
@@ -43,7 +43,7 @@ Duration log_uniform(Random& random, Duration least, Duration most) {
   return std::min(most, random.between(base / 2, base));
 }
 
-// Kinds that, kept short, no worker may ever notice.
+// Kinds that no worker may notice if they are short.
 bool is_gentle(FaultKind kind) {
   constexpr std::array gentle = {
       FaultKind::worker_hangs, FaultKind::worker_leaves, FaultKind::node_is_late,
@@ -131,7 +131,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   for (const FaultKind kind : wanted) {
     if (is_no_fault(kind)) continue;
     if (scenario.gentle && !is_gentle(kind) && !is_unidentified_kind(kind)) continue;
-    // The coordinator of one job has no place for the job of a liar.
+    // The coordinator of one job has no room for a liar's job.
     if (kind == FaultKind::liar && !scenario.daemon) continue;
     if (is_unidentified_kind(kind) && scenario.set) continue;
     if (is_sets(kind) && !scenario.set) continue;
@@ -141,14 +141,15 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
     kinds.push_back(kind);
   }
   if (kinds.empty()) return;
-  // Trouble comes together: that is when orders are interesting.
+  // Faults come in clusters: their order is interesting then.
   const TimePoint around{random.up_to(scenario.jobs.front().work_max)};
   const int nodes = scenario.nodes();
   const int most = scenario.gentle ? 2 : 4 + (nodes > crowd_from ? nodes / 100 : 0);
   const int count = random.between(nodes > crowd_from ? most / 2 : 0, most);
   for (int i = 0; i < count; ++i) {
     scenario.faults.push_back(draw_fault(random, scenario, kinds, around));
-    // Once: a coordinator that is suspended again before it has read what came gives up the rest.
+    // Once: a coordinator that is suspended again before it has read its messages gives up the
+    // rest.
     if (scenario.faults.back().kind == FaultKind::all_suspended) {
       std::erase(kinds, FaultKind::all_suspended);
     }
@@ -156,7 +157,7 @@ void draw_faults(Random& random, Scenario& scenario, const FaultKinds& wanted) {
   }
 }
 
-// From numbers of their own, so that a seed plays the same faults with and without.
+// From separate random numbers, so that a seed has the same faults with and without rules.
 void draw_rules(std::uint64_t seed, Scenario& scenario) {
   Random random{~seed};
   for (JobShape& job : scenario.jobs) {
@@ -177,7 +178,7 @@ void draw_rules(std::uint64_t seed, Scenario& scenario) {
   }
 }
 
-// From numbers of their own, too: what goes wrong is what goes wrong without them.
+// From separate random numbers, too: the faults are the same with and without stores.
 StorePlan draw_stores(std::uint64_t seed) {
   Random random{~seed, 59};
   const auto any_of = [&random](std::initializer_list<std::size_t> sizes) {
@@ -190,7 +191,7 @@ StorePlan draw_stores(std::uint64_t seed) {
           .requests_max = random.between(4, 20)};
 }
 
-// A job of nodes that go on without the coordinator's.
+// A job whose nodes continue without the coordinator's node.
 void draw_standby(std::uint64_t seed, int agents_max, Scenario& scenario) {
   Random random{~seed, 61};
   scenario.standby = true;
@@ -202,7 +203,7 @@ void draw_standby(std::uint64_t seed, int agents_max, Scenario& scenario) {
   job.nodes_min = random.between(1, job.nodes_max - 1);
 }
 
-// A cpprund that is several.
+// Several cpprunds instead of one.
 void draw_set(std::uint64_t seed, Scenario& scenario) {
   Random random{~seed, 67};
   scenario.daemon = true;
@@ -211,8 +212,8 @@ void draw_set(std::uint64_t seed, Scenario& scenario) {
                   .etcd_members = random.chance(0.2) ? 1 : 3};
 }
 
-// Over a long way a small room would be slower than any link is; and what a node hears has gone
-// four ways of that length, which a second is too short for.
+// With long delays, a small room would be slower than any link; and a message takes four such
+// delays to reach a node, which does not fit into a lease of a second.
 void fit_to_the_way(std::uint64_t seed, Scenario& scenario) {
   Random random{~seed, 68};
   constexpr std::array<std::size_t, 3> rooms = {1, 500, 64 * 1024};
@@ -316,7 +317,7 @@ std::string to_text(const Scenario& scenario) {
                     job.workers_per_node, job.uneven ? " or one more" : "", to_text(job.restarts),
                     seconds(job.work_max));
   }
-  if (scenario.standby) text += "\n  another node stands by";
+  if (scenario.standby) text += "\n  another node is the standby";
   if (scenario.set) {
     text += fmt::format("\n  {} cpprunds, room for {} between them; {} of etcd",
                         scenario.set->daemons, scenario.set->link_room, scenario.set->etcd_members);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What one simulated run is made of: which jobs of which shapes, how the network is by nature, and
-// what goes wrong. A plain value, drawn from a seed or written by hand.
+// The parameters of one simulated run: its jobs, its network, and its faults. A plain value, drawn
+// from a seed or written by hand.
 
 #include <cstdint>
 #include <optional>
@@ -28,16 +28,16 @@ struct JobShape {
   int nodes() const { return nodes_max + surplus; }
 };
 
-// Stores that are local to each node, and what workers ask of them.
+// Stores that are local to each node, and their workers' requests.
 struct StorePlan {
   std::size_t window = 256 * 1024;      // of a stream, in bytes
   std::size_t link_room = 64 * 1024;    // bytes that a link takes before it is full
   std::size_t worker_room = 64 * 1024;  // and a worker's connection
   std::size_t value_bytes_max = 100;
-  int requests_max = 10;  // of a worker, some of which are several at once
+  int requests_max = 10;  // of a worker; some are sent together
 };
 
-// Several cpprunds, of which one leads, and their etcd.
+// Several cpprunds with a leader, and their etcd.
 inline constexpr int daemons_max = 3;
 struct SetPlan {
   int daemons = 2;
@@ -55,31 +55,31 @@ struct Scenario {
   Duration join_timeout = std::chrono::seconds(120);
   Duration last_call = std::chrono::seconds(5);
   Duration delay_max = std::chrono::milliseconds(2);  // of a packet, one way
-  double victims = 0.5;           // chance that the neighbours of a dead worker fail of it
-  bool gentle = false;            // whatever goes wrong here must not disturb any worker
-  bool has_unidentified = false;  // or had, and is played without them to compare
+  double victims = 0.5;           // probability that a neighbour of a dead worker fails too
+  bool gentle = false;            // no fault of this run may disturb any worker
+  bool has_unidentified = false;  // or had: the run is compared with one without them
   std::vector<Fault> faults;
-  std::optional<StorePlan> stores = {};  // none: workers do not speak to theirs
-  bool standby = false;                  // another node goes on where the coordinator's is lost
-  std::optional<SetPlan> set = {};       // the cpprund is several
-  bool secure_wire = false;              // links are TLS; else frames pass as they are
+  std::optional<StorePlan> stores = {};  // none: workers do not use their stores
+  bool standby = false;                  // another node takes over when the coordinator's is lost
+  std::optional<SetPlan> set = {};       // there are several cpprunds
+  bool secure_wire = false;              // links use TLS; otherwise frames pass unencrypted
 
   Duration lease() const { return lease_interval * lease_attempts; }
   int nodes() const;
   // The job of that node.
   int job_of(int node) const;
   int workers_of(int node) const;
-  // Of several cpprunds the one that this node asks first, and whether it is told of no other.
+  // The cpprund that this node contacts first, and whether it knows no other one.
   int first_place(int node) const;
   bool knows_one_place(int node) const;
-  // By when every run must have ended.
+  // The deadline of every run.
   Duration time_max() const;
 };
 
-// The run that this seed means, with at most so many agents in a job, and faults of these kinds.
+// The run of this seed, with at most `agents_max` nodes in a job, and faults of these kinds.
 Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds);
 
-// One sentence of its shape; the faults have sentences of their own.
+// One line about the shape; the faults have lines of their own.
 std::string to_text(const Scenario& scenario);
 
 }  // namespace cpprun::sim

@@ -62,7 +62,7 @@ class RandomScope {
   Random* before_;
 };
 
-// Of all agents, and of all coordinators: nobody here has another secret.
+// Shared by all agents and by all coordinators: there is only one secret.
 struct Contexts {
   OpenSsl openssl = [] {
     auto opened = must_be(open_openssl());
@@ -95,7 +95,7 @@ SecureWire::SecureWire(Random agent, Random coordinator) {
 std::string SecureWire::begin() {
   const RandomScope random_scope(at(Side::agent).random);
   SecureChannel& channel = *at(Side::agent).channel;
-  (void)channel.say(link::preamble);  // waits until the other side has proven itself
+  (void)channel.say(link::preamble);  // held back until the other side has authenticated itself
   return channel.take_outgoing();
 }
 
@@ -104,7 +104,7 @@ std::string SecureWire::say(Side from, const Packet& packet) {
   const RandomScope random_scope(end.random);
   end.said.push_back(packet.kind == Packet::Kind::heartbeat ? link::encode(packet.heartbeat)
                                                             : packet.bytes);
-  // Whoever cannot say it any more is told so when it listens.
+  // A side that can no longer send learns of it when it receives.
   (void)end.channel->say(end.said.back());
   return end.channel->take_outgoing();
 }
@@ -134,9 +134,9 @@ SecureWire::Heard SecureWire::hear(Side side, std::string_view bytes) {
     }
     end.inbox.erase(0, link::preamble.size());
     end.has_begun = heard.is_begun = true;
-    // Its own greeting goes behind its proof.
+    // The coordinator's greeting follows its authentication.
     if (side == Side::coordinator) {
-      (void)end.channel->say(link::preamble);  // established: it takes it
+      (void)end.channel->say(link::preamble);  // established: accepted
       heard.answer += end.channel->take_outgoing();
     }
   }
@@ -158,9 +158,9 @@ void SecureWire::take_frames(Side side, Heard& heard) {
     if (link::carries_streams(**first)) {
       packet.kind = Packet::Kind::streams;
     } else if (const auto decoded = link::decode(packet.bytes); decoded && *decoded) {
-      if (const auto* beat = std::get_if<link::Heartbeat>(&(*decoded)->message)) {
+      if (const auto* heartbeat = std::get_if<link::Heartbeat>(&(*decoded)->message)) {
         packet.kind = Packet::Kind::heartbeat;
-        packet.heartbeat = *beat;
+        packet.heartbeat = *heartbeat;
       }
     }
     end.inbox.erase(0, packet.bytes.size());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Both ends of one simulated connection on which frames pass through the real codec and the real
-// TLS: what LinkChannel and SecureHandshake do with a socket is done here with pieces of bytes.
-// OpenSSL's random numbers come from the seed too.
+// Both ends of one simulated connection, with the real codec and the real TLS. LinkChannel and
+// SecureHandshake use a socket; here there are pieces of bytes. OpenSSL's random numbers come from
+// the seed too.
 
 #include <array>
 #include <deque>
@@ -19,22 +19,22 @@ namespace cpprun::sim {
 
 class SecureWire {
  public:
-  // `agent` and `coordinator` are what each end draws from.
+  // `agent` and `coordinator` are the random streams of the two ends.
   SecureWire(Random agent, Random coordinator);
 
-  // What the agent's end sends first.
+  // The first bytes of the agent's end.
   std::string begin();
-  // Those bytes for the other end.
+  // The bytes of a packet for the other end.
   std::string say(Side from, const Packet& packet);
-  // It says that nothing follows.
+  // Announces the end.
   std::string finish(Side from);
 
   struct Heard {
     std::string answer = {};  // to be sent back at once
-    bool is_begun = false;    // the other side is who it should be, and speaks the link
+    bool is_begun = false;    // the other side is authenticated and uses the link protocol
     std::vector<Packet> packets = {};
-    std::string reason = {};  // not empty: why it is over, neither side having closed it
-    bool is_true = true;      // the packets are what the other side has said, in that order
+    std::string reason = {};  // not empty: why the connection failed
+    bool is_true = true;      // the packets are those that the other side has sent, in order
   };
   Heard hear(Side at, std::string_view bytes);
 
@@ -43,7 +43,7 @@ class SecureWire {
     std::unique_ptr<SecureChannel> channel = {};
     Random random{0};
     std::string inbox = {};
-    std::deque<std::string> said = {};  // frames that the other end has not heard yet
+    std::deque<std::string> said = {};  // frames that the other end has not received yet
     bool has_begun = false;
   };
   void take_frames(Side side, Heard& heard);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// `./dev sim`: plays many seeds in several processes and says how it went. Promises that were
-// broken are told once each, with the shortest run that breaks them, how to play it again, and what
-// happened in it.
+// `./dev sim`: plays many seeds in several processes and prints a summary. Each broken promise is
+// reported once, with the shortest run that breaks it, the command to play it again, and its trace.
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -33,7 +32,7 @@ struct Options {
   int jobs = 1;
 };
 
-// Seeds that nobody has played: where two of them begin in one second, they differ all the same.
+// New seeds; two runs that start in one second differ.
 std::uint64_t seed_from_clock() {
   using std::chrono::milliseconds;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -81,7 +80,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   return std::nullopt;
 }
 
-// What a process tells the one that started it: its numbers, then a line for each broken promise.
+// The result that a process sends to its parent: its numbers, then a line for each broken promise.
 std::string to_text(const Tally& tally) {
   std::string text = fmt::format("{} {} {}\n", tally.runs, tally.steps, tally.simulated.count());
   for (const Broken& each : tally.broken) text += fmt::format("{} {}\n", each.seed, each.verdict);
@@ -126,8 +125,8 @@ std::string read_all(int from) {
   return text;
 }
 
-// Each process takes every n-th seed. It writes down which one it plays where the others can see
-// it, so that one that dies of it is known.
+// Each process takes every n-th seed and stores its current seed in shared memory, so that a seed
+// that kills its process is known.
 Tally play_in_processes(const Options& options, Clock::time_point until) {
   const auto jobs = static_cast<std::size_t>(options.jobs);
   void* const shared = ::mmap(nullptr, jobs * sizeof(std::uint64_t), PROT_READ | PROT_WRITE,

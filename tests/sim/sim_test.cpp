@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What must hold whatever goes wrong: over a fixed set of seeds, over those that once broke a
-// promise, and for a minute over seeds that nobody has played. Who leads on is played in
-// leading_test.cpp.
+// What must hold whatever fails: over a fixed set of seeds, over seeds that once broke a promise,
+// and for a minute over new seeds. Changes of the leader are played in leading_test.cpp.
 
 #include <doctest/doctest.h>
 
@@ -27,7 +26,7 @@ namespace {
 struct Known {
   std::uint64_t seed;
   const char* kinds;
-  std::vector<int> keep;  // the faults that it took
+  std::vector<int> keep;  // the faults that were needed
   int agents = 6;
 };
 
@@ -45,14 +44,14 @@ void must_hold_now(const Known& known) {
   CHECK_MESSAGE(whole.broken.empty(), report_of(campaign, whole.broken));
 }
 
-// Seeds that once broke a promise, with the faults that were enough for it.
+// Seeds that once broke a promise, with the faults that were needed.
 const std::vector<Known> known = {
-    // The daemon wakes from a stop just when leases are over.
+    // The daemon wakes from a stop just when leases expire.
     {7029145, "coordinator", {1}},
-    // The last that a draining round has waited for is back as a newcomer.
+    // The last node that a draining round waited for returns as a newcomer.
     {7041945, "all", {1, 2}},
     {20161406, "all", {0, 2}},
-    // What a worker has started is there before it sits in the kernel, not after.
+    // A process started by a worker exists before the worker is stuck in the kernel, not after.
     {20053342, "all", {0, 2, 3}},
     {20124418, "all", {0, 1, 3}},
     {20130867, "workers", {0, 1, 2}},
@@ -69,179 +68,184 @@ const std::vector<Known> known = {
     {20002781, "coordinator", {}},
     {20067137, "all", {}},
     {5020134, "all", {}},
-    // Links that were dialled while the host of the coordinator was stopped are read after the
-    // end.
+    // Links that were dialled while the coordinator's host was stopped are read after the end.
     {1795314804416, "all", {2}},
     {1795314971397, "workers,agents", {0}},
     {1795315043235, "coordinator", {0}},
-    // The host of the coordinator sleeps through its own patience while everybody drains.
+    // The coordinator's host is suspended beyond its own timeout while all nodes drain.
     {1795319671617, "workers,agents", {1, 2}},
-    // Nodes whose patience is over just when the last one has come.
+    // The timeout of nodes expires just when the last node has joined.
     {1795320128769, "workers,agents", {2, 3}},
-    // A spare hears how its job ended when another one has its name.
+    // A spare learns the result of its job when another job has its name.
     {1795320221818, "agents", {0, 1}},
-    // Two nodes are lost in one moment, and the round breaks of the first.
+    // Two nodes are lost at the same time, and the first loss breaks the round.
     {1795319660068, "coordinator", {0}},
-    // A worker that sits in the kernel for ever is sent there once more, for a while.
+    // A worker that is stuck in the kernel forever is stuck once more, for a while.
     {1795314955403, "workers,agents", {0, 1, 3}},
-    // The word that a round was sealed is read when another master has sealed one of its number.
+    // A seal is read when another master has sealed a round with the same number.
     {1795332864248, "all", {0, 1}},
-    // Two nodes fall silent in one moment, and a round waits for the first of them.
+    // Two nodes fall silent at the same time, and a round waits for the first of them.
     {1795333165766, "all,strangers", {2, 3}},
     {1795333213265, "all", {0, 1}},
-    // A node that has lost its seat has a worker that sits in the kernel.
+    // A node that has lost its seat has a worker that is stuck in the kernel.
     {1795333241440, "workers,agents", {0, 2}},
     {1795337782868, "workers,agents", {2, 3}},
-    // The host of the coordinator naps for a quarter of a second, and a lease ends in it.
+    // The coordinator's host is suspended for a quarter of a second, and a lease expires in it.
     {13453, "stuck,stop", {0, 3}},
-    // A drain is told again to one that has finished its work meanwhile.
+    // A drain is repeated to a node that has finished its work meanwhile.
     {1795340619361, "network,clocks,kill", {0, 2, 3}},
-    // A worker that sits in the kernel, killed already, would start something.
+    // A killed worker that is stuck in the kernel would start a process.
     {1795340976069, "workers,agents", {0, 1, 3}},
-    // A node that comes late to a machine on which the workers of a killed one are still ending.
+    // A late node starts on a machine where the workers of a killed one are still ending.
     {1795346582618, "agents", {0, 1, 3}},
-    // A worker fails after its node has heard that another one has, by a clock that drifts.
+    // A worker fails after its node has learned of another failure, by a drifting clock.
     {5386140787344, "workers", {1, 2}},
     {5386141008535, "exit,spawn,clocks", {0, 1, 2}},
-    // A link is reset where the lease is too short for a network as slow as that.
+    // A link is reset while the lease is too short for such a slow network.
     {1795373303783, "network,clocks,kill", {0}},
     {1795373527925, "network", {0}},
-    // A node is back when its job has just ended, and a stranger keeps the host there.
+    // A node returns when its job has just ended, and an unidentified client keeps the host there.
     {1795373123686, "all,strangers", {0, 2}},
-    // A stranger keeps the host there after the end, and somebody comes late.
+    // An unidentified client keeps the host there after the end, and a node joins late.
     {1795338657039, "all,strangers", {0, 1}},
-    // A garbled frame names a job that is not played.
+    // A garbled frame names a job that does not exist.
     {1795362722575, "strangers", {0, 1, 2}},
-    // A last call is over while a link of the last round is broken.
+    // A last call ends while a link of the last round is broken.
     {5386163430246, "network,clocks,kill", {1, 2}},
-    // A job of one node has failed when its spare comes, which begins another of that name.
+    // A job of one node has failed when its spare joins and starts another job of that name.
     {5386163564841, "workers", {2}},
-    // A worker fails when its node has just heard of a restart that was asked for.
+    // A worker fails when its node has just learned of a requested restart.
     {5386181505765, "all,orders", {0, 2}},
-    // A second save is asked for when the clocks of some have not come to the first.
+    // A second save is requested before the clocks of some nodes have reached the first.
     {5386160151206, "orders", {0, 1}},
-    // Between two failures of one node a heartbeat told more of its clock, and they changed
-    // places.
+    // Between two failures of one node a heartbeat corrected its clock offset, and their order
+    // changed.
     {5386159577262, "workers", {1, 2}},
-    // A liar's job that needs a host of that name kept it from being excluded anywhere.
+    // A liar's job that needs a host of that name prevented its exclusion from all jobs.
     {30001469196, "everything", {0, 2}, 3},
-    // A stream that has said nothing when its round ends.
+    // A stream is idle when its round ends.
     {726, "everything,stores", {0}},
     {1417, "all,stores", {2}},
     {1586, "network,stores", {0}},
-    // A daemon that begins anew gives its first round the number of the one that is over.
+    // A restarted daemon gives its first round the number of the previous one.
     {1002679, "coordinator,stores", {1}},
     {1003200, "coordinator,stores", {0, 3}},
     {1004231, "everything,stores", {0, 2}},
-    // A link that waits for bytes somebody has removed; and one that is slow as well.
+    // A link waits for bytes that were removed; another one is slow as well.
     {1030, "all,stores,wire", {0}},
     {1052, "everything,wire,stores", {0, 1}},
-    // Frames of streams on a link that is being dialled.
+    // Stream frames on a link that is being dialled.
     {53, "all,stores,wire", {0}},
-    // A job that was over when its coordinator was begun anew, and streams of its last round.
+    // A job was over when its coordinator restarted, and there are streams of its last round.
     {7000030569, "records,everything,stores", {2}, 3},
-    // A record of a job whose last round everybody has left, and for which others wait.
+    // All nodes have left the last round of a recorded job, and other nodes wait for it.
     {7000086625, "records,exit,agents", {0, 2}, 3},
-    // A liar's job, which can do without any host, had one excluded from all jobs to come.
+    // A liar's job that does not need any host had a host excluded from all later jobs.
     {21238998, "records,everything,stores", {0, 1, 3}, 6},
-    // A node that slept for a lease after it joined read its seal only then, and began.
+    // A node that was suspended for a lease after its join read its seal only then, and started.
     {9800117232, "all,strangers,wire", {2}, 6},
     {9800133122, "all,strangers,wire", {1}, 6},
-    // One that read its late seal after it had given up that link.
+    // A node read its late seal after it had given up that link.
     {107701, "standby,all,stores", {0, 1, 3}, 6},
-    // A job that was suspended for nearly a lease: its agents gave their seats up when they woke.
+    // A job was suspended for nearly a lease: its agents gave up their seats when they woke.
     {9853001829, "all,suspension", {1}, 6},
-    // A node that has come back has a seat beside its old self, whose lease is not over.
+    // A node that has returned has a seat beside its old process, whose lease has not expired.
     {1795626097959, "agents", {0, 1, 3}, 6},
-    // A standby that had done its part heard of itself only then, and voted.
+    // A standby that had done its part learned only then that it is one, and voted.
     {422, "standby,all", {1}, 5},
-    // A master that slept for so long that its watchdog had ended its worker, and still led.
+    // A master was suspended until its watchdog had ended its worker, and was still the leader.
     {8387, "standby,coordinator", {0}, 5},
-    // A master that is deposed when its own workers have done their part.
+    // A master is deposed when its own workers have done their part.
     {1226, "standby,network", {0}, 5},
-    // A worker leaves just before its daemon is begun anew: what it was told last was not known.
+    // A worker exits just before its daemon restarts, and its last reply is unknown.
     {1795536257331, "stores,records", {0, 2}, 2},
-    // It is asked to stop the job when it wakes, and another leads.
+    // A master is asked to stop the job when it wakes, and there is another leader.
     {55489, "standby,rules,orders,coordinator,return", {2, 3}, 6},
-    // With two that stand by, answers waited for what each of them was never told.
+    // With two standbys, replies waited for records that were never sent to each of them.
     {131, "set", {}},
-    // Who hands over seals a round that nobody hears of, and a job of that name begins.
+    // A leader that transfers leadership seals a round that no node learns of, and a job of that
+    // name starts.
     {158, "set", {1}},
-    // A hand-over waits for etcd, and the job ends meanwhile.
+    // A transfer waits for etcd, and the job ends meanwhile.
     {666, "set", {0, 1}},
-    // A cpprund wakes, keeps a record, and finds that it leads no more.
+    // A cpprund wakes, stores a record, and finds that it has lost leadership.
     {25, "set,coordinator,records", {1}},
-    // A link to a standby breaks, then the way to etcd, and not those to the nodes.
+    // A link to a standby breaks, then the path to etcd, but not the links to the nodes.
     {1438, "set,network,stores", {0}},
-    // A worker has said something to one that leads no more.
+    // A worker has sent a request to a former leader.
     {112998, "set,coordinator,records", {1}},
-    // A standby is heard by one that leads no more, and does not know it yet.
+    // A standby's message reaches a former leader that does not know it yet.
     {16021, "set,coordinator,records", {}},
-    // The next round is sealed in the breath in which a job goes on elsewhere.
+    // The next round is sealed in the same step in which a job moves to another leader.
     {1982, "set,all,records", {1, 3}},
-    // One that had just been handed the lead is cut off from etcd and from all that stood by.
+    // A new leader is cut off from etcd and from all standbys right after a transfer.
     {1795629402290, "set,standby,stores,orders", {0, 2, 3}, 6},
-    // The clock of a daemon runs slower all of a sudden, and does not go back.
+    // The clock of a daemon suddenly runs slower, and does not go back.
     {1795631805737, "set,standby,stores,orders", {1, 3}, 6},
-    // A master whose nodes fall silent as the first of them are done.
+    // The nodes of a master fall silent when the first of them are done.
     {1795631947219, "standby,everything,stores", {0}, 6},
-    // A save is asked for while the lead is handed over, and of its round nobody has heard yet.
+    // A save is requested during a transfer, and no node knows its round yet.
     {1795630087499, "set,standby,stores,orders", {1, 2, 3}, 6},
-    // A stop of one that is cut off: its answer waits behind what the stop itself changed.
+    // A leader that is cut off stops a job: the answer waits for the records of the stop.
     {1795634948052, "set,standby,stores,orders", {0, 1}, 6},
-    // Some are told to go before whoever has asked for it hears that it is done.
+    // Nodes are excluded before the operator receives the answer.
     {1795637258595, "set,standby,stores,orders", {1}, 6},
-    // A job is over and forgotten before all others know of it, and begun anew.
+    // A job is over, forgotten before all others know of it, and started again.
     {1795637259911, "set,standby,stores,orders", {1, 3}, 6},
-    // A master whose round drains is cut off from all others for a while.
+    // A master whose round drains is cut off from all other nodes for a while.
     {727, "standby,coordinator,network", {1}, 5},
-    // The master is asked to end, and another node could lead.
+    // The master is asked to exit, and another node could become the leader.
     {502563, "standby,term", {0}, 6},
-    // The machine of a master loses its power before the master begins there.
+    // The machine of a master loses its power before the master starts there.
     {1795670475282, "all,records,stores", {0, 1}, 6},
-    // A master that is started again while another one leads, and is asked to end at once.
+    // A master restarts while there is another leader, and is asked to exit at once.
     {1795660593140, "all,standby,stores", {1, 2, 3}, 6},
-    // Two failures, over ways so long that clocks are not known as exactly as they differ.
+    // Two failures with delays so long that the clock offsets are not known precisely enough.
     {1795660599252, "all,set,stores", {0}, 6},
-    // A standby whose clock runs fast, and a leader that is lost before the standby is in sync.
+    // The clock of a standby is fast, and the leader is lost before the standby is in sync.
     {4242309, "all,set,stores", {0, 1}, 8},
 };
 
 }  // namespace
 
-TEST_CASE("in fair weather every job ends with 0 and nothing is restarted") {
+TEST_CASE("without faults every job exits with 0 and there is no restart") {
   must_hold("none", 1, 250);
 }
-TEST_CASE("workers may fail, crash, hang, sit in the kernel and leave members behind") {
+TEST_CASE(
+    "promises hold if workers fail, crash, hang, are stuck in the kernel and leave processes "
+    "behind") {
   must_hold("workers", 10'000, 1000);
 }
-TEST_CASE("the failure that is called the first is the first, whatever the clocks say") {
+TEST_CASE("the root cause is the first failure, whatever the clocks show") {
   must_hold("exit,spawn,clocks", 20'000, 1000);
 }
-TEST_CASE("agents may be killed, stopped, signalled and replaced, machines may lose power") {
+TEST_CASE(
+    "promises hold if agents are killed, stopped, signalled and replaced, and machines lose "
+    "power") {
   must_hold("agents", 30'000, 1000);
 }
-TEST_CASE("links may break, lead nowhere, stall, and be cut in either direction or both") {
+TEST_CASE(
+    "promises hold if links break, drop packets, stall, and are cut in one or both directions") {
   must_hold("network", 40'000, 1500);
 }
-TEST_CASE("the coordinator may be killed, stopped, or lose its machine") {
+TEST_CASE("promises hold if the coordinator is killed, stopped, or loses its machine") {
   must_hold("coordinator", 50'000, 500);
 }
-TEST_CASE("everything may go wrong at once") {
+TEST_CASE("promises hold if all kinds of faults occur together") {
   must_hold("all", 60'000, 2500);
 }
-TEST_CASE("jobs may have purses, breakers and limits of their own") {
+TEST_CASE("promises hold with budgets per cause, breakers and limits of jobs") {
   must_hold("policies", 84'000, 1000);
   must_hold("all,policies", 85'000, 1500);
 }
 
-TEST_CASE("no seed that once broke a promise breaks one again") {
+TEST_CASE("a seed that once broke a promise keeps it now") {
   for (const Known& each : known) must_hold_now(each);
 }
 
-// The one test here that differs from run to run: what it finds is a bug, and its message has the
-// seed. It ends by the clock of the machine, so that a slow one plays fewer.
-TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
+// The only test here that differs from run to run: a failure is a bug, and its message has the
+// seed. It ends by the clock of the machine, so that a slow machine plays fewer seeds.
+TEST_CASE("new seeds keep every promise for a minute") {
   const std::vector<std::string> groups = {"all",
                                            "workers",
                                            "exit,spawn,clocks",
@@ -279,25 +283,25 @@ TEST_CASE("for a minute, seeds that nobody has played keep every promise") {
   }
 }
 
-TEST_CASE("a link that is reset between a drained node and the next round costs no round") {
+TEST_CASE("a link that is reset between a drain and the next round costs no round") {
   must_hold("exit,drained-reset", 70'000, 1000);
 }
-TEST_CASE("no lie of a stranger, nor of another job's agent, changes what a node is told") {
+TEST_CASE("no lie of an unidentified client or of another job's agent changes a node's messages") {
   must_hold("strangers", 80'000, 500);
   must_hold("all,strangers", 81'000, 1000);
 }
 
-TEST_CASE("a job that is suspended as a whole ends well, however long that was") {
+TEST_CASE("a job that is suspended as a whole succeeds, however long the suspension is") {
   must_hold("suspend", 97'000, 750);
   must_hold("all,suspend", 98'500, 750);
 }
 
-TEST_CASE("what an operator asks is done, whatever else goes wrong") {
+TEST_CASE("an operator's command is executed, whatever else fails") {
   must_hold("orders", 82'000, 1000);
   must_hold("all,orders", 83'000, 1500);
 }
 
-TEST_CASE("where stores are local, each is one store to all workers of its round") {
+TEST_CASE("local stores act as one store for all workers of a round") {
   must_hold("none,stores", 86'000, 250);
   must_hold("network,stores", 87'000, 750);
   must_hold("coordinator,stores", 88'000, 750);
@@ -305,13 +309,13 @@ TEST_CASE("where stores are local, each is one store to all workers of its round
   must_hold("all,orders,policies,stores", 92'000, 750);
 }
 
-TEST_CASE("links that are TLS in pieces keep what plain ones keep, and damaged ones end") {
+TEST_CASE("TLS links keep the same promises, and damaged links end") {
   must_hold("all,tls", 94'000, 100);
   must_hold("all,stores,wire", 95'000, 200);
   must_hold("network,coordinator,stores,wire", 96'000, 200);
 }
 
-TEST_CASE("workers are answered by their stores, and what goes wrong is the same without") {
+TEST_CASE("workers receive answers from local stores, and the faults are the same without them") {
   const FaultKinds kinds = parse_kinds("all").value();
   FaultKinds with_stores = kinds;
   with_stores.insert(FaultKind::local_stores);
@@ -326,11 +330,11 @@ TEST_CASE("workers are answered by their stores, and what goes wrong is the same
   CHECK(answers > 2000);
 }
 
-TEST_CASE("ten thousand agents, of which one in a hundred fails, keep what six keep") {
+TEST_CASE("ten thousand agents with 1 % of failures keep the same promises as six") {
   must_hold("exit", 1, 1, 10'000);
 }
 
-TEST_CASE("broken promises are grouped, whoever they were broken to, the most frequent first") {
+TEST_CASE("broken promises are grouped without details, the most frequent first") {
   const auto groups = grouped({{1, "node 3 waits without a bound"},
                                {2, "node 4 left a worker behind"},
                                {3, "node 5 left a worker behind: 7"}});
@@ -340,13 +344,13 @@ TEST_CASE("broken promises are grouped, whoever they were broken to, the most fr
   CHECK(groups[1].seeds == std::vector<std::uint64_t>{1});
 }
 
-TEST_CASE("a campaign ends when it is told so, and counts what it has played") {
+TEST_CASE("a campaign stops on request and counts its runs") {
   Campaign campaign{.first = 5, .seeds = 100, .kinds = {}, .kinds_text = "none", .keep = {}};
   campaign.may_play = [](std::uint64_t seed) { return seed < 8; };
   CHECK(sail(campaign).runs == 3);
 }
 
-TEST_CASE("a worker that sits in the kernel starts nothing that could stay behind") {
+TEST_CASE("a worker that is stuck in the kernel starts no process that could stay behind") {
   Scenario scenario{
       .jobs = {{.nodes_min = 1, .nodes_max = 1, .workers_per_node = 1}},
       .faults = {{.kind = FaultKind::worker_stuck, .at = 1s, .lasts = 20s, .nodes = {0}},

@@ -8,9 +8,9 @@
 
 namespace cpprun::sim {
 
-SimulatedElection::SimulatedElection(Context place, ElectionOptions options, Told told)
+SimulatedElection::SimulatedElection(Context place, ElectionOptions options, Told callback)
     : place_(place),
-      told_(std::move(told)),
+      callback_(std::move(callback)),
       driver_({.now = [this] { return now(); },
                .perform = [this](const election::Action& action) { perform(action); },
                .arm = [this](std::optional<TimePoint> deadline) { arm(deadline); }}) {
@@ -22,7 +22,7 @@ void SimulatedElection::start() {
 }
 
 void SimulatedElection::tell(election::Event event) {
-  place_.etcd.judge().wishes(place_.daemon, event);
+  place_.etcd.judge().commands(place_.daemon, event);
   driver_.post(std::move(event));
 }
 
@@ -32,12 +32,12 @@ void SimulatedElection::perform(const election::Action& action) {
   if (const auto* const leads = std::get_if<election::Leads>(&action)) until = leads->until;
   if (const auto* const renewed = std::get_if<election::Renewed>(&action)) until = renewed->until;
   if (until != TimePoint{}) until = place_.clock.truth(until);
-  place_.etcd.judge().told(place_.universe.time.now(), place_.daemon, action, until);
-  told_(action);
+  place_.etcd.judge().received(place_.universe.time.now(), place_.daemon, action, until);
+  callback_(action);
 }
 
 void SimulatedElection::ask(const election::Ask& ask) {
-  // Its timeout is measured by its own clock.
+  // The timeout is measured by the daemon's own clock.
   const TimePoint deadline = place_.clock.truth(now() + ask.timeout);
   place_.etcd.ask(place_.daemon, ask, deadline,
                   [this, id = ask.id, alive = std::weak_ptr(alive_)](const etcd::Heard& heard) {
@@ -51,7 +51,7 @@ void SimulatedElection::ask(const election::Ask& ask) {
 void SimulatedElection::arm(std::optional<TimePoint> deadline) {
   if (const auto broken = driver_.machine().check()) {
     place_.universe.judge.must(
-        false, fmt::format("the contest of cpprund {}: {}", place_.daemon, *broken));
+        false, fmt::format("the election of cpprund {}: {}", place_.daemon, *broken));
   }
   const auto number = ++timer_;
   if (!deadline) return;

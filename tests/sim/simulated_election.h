@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The election of one of several cpprunds in a simulated world: what ElectionDriver is to the real
-// one.
+// The election of one of several cpprunds in a simulated world, the counterpart of ElectionDriver.
 
 #include <cstdint>
 #include <functional>
@@ -26,7 +25,7 @@ class SimulatedElection : public Elector {
     EtcdHost& etcd;
     int daemon = 0;
   };
-  SimulatedElection(Context place, ElectionOptions options, Told told);
+  SimulatedElection(Context place, ElectionOptions options, Told callback);
 
   void start() override;
   void tell(election::Event event) override;
@@ -39,7 +38,7 @@ class SimulatedElection : public Elector {
   TimePoint now() const { return place_.clock.local(place_.universe.time.now()); }
 
   const Context place_;
-  const Told told_;
+  const Told callback_;
   std::uint64_t timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   Driver<LeaderElection> driver_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What workers ask their jobs' stores, what they are told, and what is in the stores in the end:
+// The workers' requests to their jobs' stores, the replies, and the final content of the stores:
 // for each round of each job a history of every key, which one store must be able to explain. A
-// round is known by its number and its master's port, as everywhere here: see RoundId.
+// round is identified by its number and its master's port: see RoundId.
 
 #include <cstdint>
 #include <functional>
@@ -31,19 +31,19 @@ class StoreJudge {
   };
 
   int new_connection() { return ++connections_; }
-  // A worker of that round asks. `began`, and what it will be told, are filled in here.
+  // A worker of that round sends a request. `began` and the reply are filled in here.
   Asked ask(int job, RoundId round, const std::string& key, StoreOperation operation);
   // It is answered, with a value, a number, or both.
   void answered(const Asked& asked, std::string told, std::int64_t number);
-  // It is never answered, and something that was asked after it was.
+  // It has no reply, but a later request was answered.
   void carried_out(const Asked& asked);
-  // What a key has now, as far as somebody has asked for it.
+  // Records the current content of the keys that were requested.
   void look(int job, RoundId round, const std::function<KeyAtEnd(const std::string&)>& value_of);
-  // Whether there is anything at that key, as of the last look.
+  // Whether the key existed at the last look.
   bool is_there(int job, RoundId round, const std::string& key) const;
 
   std::uint64_t answers() const { return answers_; }
-  // The first history that nobody can have made.
+  // The first history that is impossible for one store.
   std::optional<std::string> objection() const;
 
  private:

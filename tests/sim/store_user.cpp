@@ -16,9 +16,9 @@ using Kind = StoreOperation::Kind;
 
 namespace {
 
-constexpr Duration wait_max = 4s;  // before it gives a wait up
+constexpr Duration wait_max = 4s;  // before it gives up a wait
 
-// Every round has these keys, so that what reaches another round's store shows there.
+// Every round has the same keys, so that a request that reaches another round's store shows.
 constexpr const char* counter_key = "counter";
 constexpr const char* text_key = "text";
 constexpr const char* log_key = "log";
@@ -113,7 +113,7 @@ void StoreUser::lost() {
   if (connections_left_-- > 0) later(random_.up_to(300ms), &StoreUser::connect);
 }
 
-// Most of it comes in bursts, some of it all along.
+// Mostly in bursts, and some at other times.
 void StoreUser::act() {
   if (left_to_do_ == 0 && answers_due_ == 0) return;
   if (connection_ && answers_due_ == 0 && left_to_do_ > 0) {
@@ -127,13 +127,13 @@ void StoreUser::act() {
   later(1ms + random_.up_to(random_.chance(0.5) ? Duration{20ms} : most), &StoreUser::act);
 }
 
-// --- what it asks --------------------------------------------------------------------------------
+// --- requests ------------------------------------------------------------------------------------
 
 void StoreUser::ask_some() {
   for (int left = random_.between(1, 4); left > 0; --left) {
     const int roll = random_.between(1, 10);
     ask_of(roll <= 3 ? counter_key : roll <= 6 ? text_key : roll <= 8 ? log_key : queue_key);
-    // Whoever waits says nothing else meanwhile.
+    // A waiting worker sends nothing else.
     if (pending_.back().expected.kind == c10d::ReplyKind::waited) break;
   }
   connection_->say(std::exchange(to_say_, {}));
@@ -166,7 +166,7 @@ void StoreUser::ask_of(const std::string& key) {
   ask(key, std::move(operation));
 }
 
-// No other is like it, of whatever round.
+// Unique in all rounds.
 std::string StoreUser::value() {
   std::string unique =
       fmt::format("{}.{}.{}.{}", self_.round.number.value, self_.round.store_port, number_, asked_);
@@ -203,7 +203,7 @@ void StoreUser::give_up_waiting() {
   connection_->say(std::exchange(to_say_, {}));
 }
 
-// --- what it is told -----------------------------------------------------------------------------
+// --- replies -------------------------------------------------------------------------------------
 
 void StoreUser::hear(std::string_view bytes) {
   heard_ += bytes;
@@ -220,14 +220,14 @@ bool StoreUser::hear_one() {
                        self_.node);
   };
   if (pending_.empty()) {
-    universe_.judge.must(false, who() + " is told something, and has asked nothing");
+    universe_.judge.must(false, who() + " receives a reply without a request");
     return false;
   }
   const auto decoded = decoder_.decode(heard_, pending_.front().expected);
   if (std::holds_alternative<c10d::NeedMoreReply>(decoded)) return false;
   const auto* complete = std::get_if<c10d::CompleteReply>(&decoded);
   if (complete == nullptr) {
-    universe_.judge.must(false, who() + " is told what answers no question of its");
+    universe_.judge.must(false, who() + " receives a reply that answers no request");
     heard_.clear();
     return false;
   }
@@ -255,10 +255,10 @@ void StoreUser::take(const c10d::Reply& reply) {
   } else if (const auto* waited = std::get_if<c10d::Waited>(&reply)) {
     ++waits_;
     if (waited->cancelled) {
-      // The wait itself is answered no more.
+      // A cancelled wait has no reply of its own.
       const bool was_wait = pending.asked.has_value();
       const bool was_given_up = !was_wait || (!pending_.empty() && !pending_.front().asked);
-      universe_.judge.must(was_given_up, "a wait that nobody has given up is cancelled");
+      universe_.judge.must(was_given_up, "a wait is cancelled that was not given up");
       if (was_wait && was_given_up) {
         pending_.pop_front();
         --answers_due_;
@@ -270,7 +270,7 @@ void StoreUser::take(const c10d::Reply& reply) {
   if (pending.asked) universe_.stores.answered(*pending.asked, std::move(told), number);
 }
 
-// Where nothing is under way any more nothing will come: whoever still waits waits for ever.
+// If nothing is in flight, nothing will arrive: a pending request would wait forever.
 void StoreUser::look_for_silence() {
   if (!connection_ || answers_due_ == 0 || !connection_->is_still()) return;
   const auto first = std::find_if(pending_.begin(), pending_.end(), [](const Pending& each) {

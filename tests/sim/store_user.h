@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A worker's conversation with its job's store, as PyTorch's client leads it: some requests at
-// once, their answers in order, a wait that is given up in the end, a new connection now and then.
-// It computes nothing with what it is told: how long a worker lives does not depend on its store.
+// A worker's requests to its job's store, as PyTorch's client sends them: some requests at once,
+// their replies in order, a wait that is given up in the end, a new connection now and then. The
+// replies have no effect on the worker: its lifetime does not depend on its store.
 
 #include <deque>
 #include <functional>
@@ -28,20 +28,20 @@ class StoreUser : public std::enable_shared_from_this<StoreUser> {
     RoundId round;
   };
   struct Hooks {
-    // To the port that its cpprun has named; null: nobody listens there.
+    // To the port that its cpprun has named; null: nothing listens there.
     std::function<std::shared_ptr<Loopback>()> connect;
-    // Nothing is under way between this machine's workers of that round and their store, and
-    // nothing is in the way.
+    // Nothing is in flight between this machine's workers of that round and their store, and
+    // nothing blocks them.
     std::function<bool(RoundId)> is_calm;
   };
   StoreUser(Universe& universe, Self self, Random random, Hooks hooks);
 
   void begin();
-  // Its process is gone.
+  // The worker's process has ended.
   void end();
 
  private:
-  // What was asked on this connection and is not known to have been carried out.
+  // A request on this connection that is not known to be executed.
   struct Pending {
     std::optional<StoreJudge::Asked> asked;  // none: the end of a wait
     std::string key = {};
@@ -67,14 +67,14 @@ class StoreUser : public std::enable_shared_from_this<StoreUser> {
   Random random_;
   Hooks hooks_;
   bool is_alive_ = true;
-  int left_to_do_ = 0;  // how often it asks something
+  int left_to_do_ = 0;  // number of requests left
   int connections_left_ = 2;
   std::shared_ptr<Loopback> connection_;
   int number_ = 0;  // of the connection
   std::deque<Pending> pending_;
   int answers_due_ = 0;  // of pending_
   std::uint64_t asked_ = 0;
-  std::uint64_t waits_ = 0;  // which wait is to be given up
+  std::uint64_t waits_ = 0;  // the wait that is to be given up
   std::string to_say_;
   std::string heard_;
   std::string last_seen_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Everything that will happen, in the order of simulated time; at the same moment, in the order in
-// which it was planned. The heap moves only small entries, what is to happen stays in its slot.
+// All future events in the order of simulated time, then in the order of planning. The heap moves
+// only small entries; the callbacks stay in their slots.
 
 #include <cstdint>
 #include <functional>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What happened in a run, a line each, where somebody wants to read it. The same seed gives the
-// same lines, byte for byte.
+// The events of a run, a line each, if wanted. The same seed gives the same lines, byte for byte.
 
 #include <fmt/format.h>
 

@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration pause_max = 700ms;  // between two words
+constexpr Duration pause_max = 700ms;  // between two messages
 
-// A number as likely ordinary as extreme.
+// As often an ordinary number as an extreme one.
 int any_number(Random& random) {
   constexpr std::array extremes = {
       0, 1, -1, 255, 256, 65'536, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
@@ -33,8 +33,8 @@ RoundNumber any_round(Random& random) {
   return RoundNumber{extremes[random.next() % extremes.size()]};
 }
 
-std::string any_text(Random& random, const std::string& of_somebody) {
-  if (random.chance(0.5)) return of_somebody;
+std::string any_text(Random& random, const std::string& ordinary) {
+  if (random.chance(0.5)) return ordinary;
   if (random.chance(0.1)) return std::string(5000, 'x');
   return fmt::format("\x1b[2J{}\n", random.next() % 100);
 }
@@ -69,10 +69,10 @@ void UnidentifiedConnections::step(const std::shared_ptr<Life>& life) {
 
 void UnidentifiedConnections::speak(Life& life) {
   Random& random = life.random;
-  const bool begins = life.link == LinkId{} || !coordinator_.knows_stranger(life.link);
+  const bool begins = life.link == LinkId{} || !coordinator_.knows_unidentified(life.link);
   if (begins) {
     life.link = coordinator_.unidentified_comes(life.address);
-    // A liar takes its seat first, to lie from there.
+    // A liar first takes its seat, to lie from there.
     if (random.chance(life.is_liar ? 1.0 : 0.8)) {
       coordinator_.unidentified_says(life.link, link::encode(join_of(life)));
     } else {
@@ -93,7 +93,7 @@ void UnidentifiedConnections::speak(Life& life) {
 link::Join UnidentifiedConnections::join_of(Life& life) {
   Random& random = life.random;
   const int victim = random.between(0, universe_.scenario.nodes() - 1);
-  // Everything of a node that others can know: not the number by which its agent is known.
+  // All public facts of a node, but not the secret number of its agent.
   link::Join join{.job = life.job,
                   .host = fmt::format("host{}", victim),
                   .pid = 100 + victim,
@@ -120,14 +120,14 @@ link::Join UnidentifiedConnections::join_of(Life& life) {
   const std::string name = job_id(universe_.scenario.job_of(victim));
   if (random.chance(0.5) && coordinator_.coordinator() != nullptr &&
       coordinator_.coordinator()->knows(name)) {
-    // The name of a job that runs, and terms that it never has.
+    // The name of an existing job, with terms that it never has.
     join.job = name;
     join.restarts.max = 77;
   }
   return join;
 }
 
-// As if it were another address of a node.
+// Claims to be another address of a node.
 link::WhoHosts UnidentifiedConnections::introduction_of(Life& life) const {
   Random& random = life.random;
   const int victim = random.between(0, universe_.scenario.nodes() - 1);

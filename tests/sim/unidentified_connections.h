@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Whoever reaches the coordinator's port and lies about everything that a frame can say. They have
-// links of their own and no workers, and the clusters' network carries nothing of theirs: what they
-// say arrives when they say it, which is the worst that could happen.
+// Clients that reach the coordinator's port and lie about everything in a frame. They have their
+// own links and no workers, and do not use the simulated network: a message arrives at once, which
+// is the worst case.
 //
-//   a stranger   knows of no job, or knows a name and not the terms
+//   a stranger   knows no job, or knows a name and not the terms
 //   a liar       is the agent of a job of its own, has its seat, and lies from there
 //
-// No lie of theirs may change anything for a job of somebody else: `Campaign` plays each such run
-// once more without them, and whatever the nodes were told has to be the same, word for word.
+// No lie may change anything for another job: `Campaign` plays each such run again without these
+// clients, and all messages to the nodes have to be the same.
 
 #include <memory>
 #include <string>
@@ -24,7 +24,7 @@ class UnidentifiedConnections {
   UnidentifiedConnections(Universe& universe, CoordinatorHost& coordinator)
       : universe_(universe), coordinator_(coordinator) {}
 
-  // One of them comes, for so long.
+  // One of them connects, for the duration of the fault.
   void come(const Fault& fault);
 
  private:
@@ -32,7 +32,7 @@ class UnidentifiedConnections {
     Random random;
     bool is_liar = false;
     std::string address;
-    std::string job;  // a liar's own
+    std::string job;  // a liar's own job
     TimePoint until{};
     LinkId link{};
   };

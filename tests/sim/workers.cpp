@@ -13,7 +13,7 @@ namespace {
 
 constexpr int workers_max = 8;
 constexpr int started_pids_from = 500'000;
-constexpr Duration reset_takes = 300ms;  // until a worker notices that its neighbour is gone
+constexpr Duration reset_takes = 300ms;  // until a worker notices the loss of its neighbour
 
 }  // namespace
 
@@ -28,8 +28,8 @@ void Workers::begin_round(RoundId round) {
   watches_ = false;
 }
 
-// What they have started: one process for the group and one for a session of its own. TERM does not
-// end them.
+// The processes that workers have started: one in the group and one in its own session. SIGTERM
+// does not end them.
 void Workers::see_tree() {
   if (!watches_) return;
   supervisor::TreeSeen seen;
@@ -72,12 +72,12 @@ Random Workers::random_for(int local_rank, int purpose) const {
   return Random{universe_.scenario.seed, 23, node_, attempts_, local_rank, purpose};
 }
 
-bool Workers::anybody() const {
+bool Workers::any_alive() const {
   return std::any_of(processes_.begin(), processes_.end(),
                      [](const Process& p) { return p.alive || p.members || p.runaway; });
 }
 
-bool Workers::anybody_but_stuck() const {
+bool Workers::any_alive_but_stuck() const {
   return std::any_of(processes_.begin(), processes_.end(), [this](const Process& p) {
     return (p.alive || p.members || p.runaway) && p.stuck_until < universe_.time.now();
   });
@@ -102,8 +102,8 @@ void Workers::perform(const supervisor::ProcessAction& action) {
   } else if (std::holds_alternative<supervisor::WatchTree>(action)) {
     watches_ = true;
     see_tree();
-  } else if (const auto* told = std::get_if<supervisor::SignalWorker>(&action)) {
-    const Process& process = at(told->local_rank.value);
+  } else if (const auto* saves = std::get_if<supervisor::SignalWorker>(&action)) {
+    const Process& process = at(saves->local_rank.value);
     if (process.alive) universe_.judge.worker_saves(node_, process.round, process.rank);
   } else if (const auto* swept = std::get_if<supervisor::Sweep>(&action)) {
     sweep(swept->local_rank.value);
@@ -148,7 +148,7 @@ void Workers::use_store(int local_rank) {
   process.user->begin();
 }
 
-// The workers of a round compute as long as each other, but one now and then is done early.
+// The workers of a round compute equally long, but now and then one is done early.
 void Workers::plan_life(int local_rank) {
   Process& process = at(local_rank);
   Random random = random_for(local_rank, 1);
@@ -175,9 +175,9 @@ void Workers::end_later(int local_rank, Duration delay, link::ExitStatus status,
 void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
   Process& process = at(local_rank);
   if (!process.alive) return;
-  const bool told_to = cause == CauseOfDeath::asked || cause == CauseOfDeath::orphaned;
-  if (told_to && process.stuck_until > universe_.time.now()) {
-    // Whatever ends it has to wait until the kernel lets go of it.
+  const bool was_killed = cause == CauseOfDeath::asked || cause == CauseOfDeath::orphaned;
+  if (was_killed && process.stuck_until > universe_.time.now()) {
+    // Its end has to wait until it leaves the kernel.
     const Duration rest = process.stuck_until - universe_.time.now();
     end_later(local_rank, rest, status, cause);
     return;
@@ -202,7 +202,7 @@ void Workers::end(int local_rank, link::ExitStatus status, CauseOfDeath cause) {
 // --- its end -------------------------------------------------------------------------------------
 
 void Workers::signal(int local_rank, int number) {
-  if (number == SIGSTOP || number == SIGCONT) return;  // it is paused for no time
+  if (number == SIGSTOP || number == SIGCONT) return;  // a pause takes no time
   Process& process = at(local_rank);
   if (number == SIGUSR1 || number == SIGUSR2 || number == 0) return;
   if (number == SIGKILL) kill_members(local_rank);
@@ -213,7 +213,7 @@ void Workers::signal(int local_rank, int number) {
     end_later(local_rank, random.up_to(2ms), {true, SIGKILL}, CauseOfDeath::asked);
     return;
   }
-  // Some handle it, save their state and leave; most just die of it.
+  // Some workers handle it, save their state and exit; most are killed.
   const bool graceful = random.chance(0.3);
   const link::ExitStatus status = graceful ? link::ExitStatus{} : link::ExitStatus{true, number};
   end_later(local_rank, random.up_to(graceful ? 1s : 20ms), status, CauseOfDeath::asked);
@@ -290,14 +290,13 @@ void Workers::hang(int local_rank) {
 
 void Workers::stick(int local_rank, TimePoint until) {
   if (!has(local_rank) || !at(local_rank).alive) return;
-  // Whoever sits there already is not let go sooner.
+  // A worker that is already stuck is not released sooner.
   at(local_rank).stuck_until = std::max(at(local_rank).stuck_until, until);
 }
 
 void Workers::leave_members(int local_rank, bool runaway) {
   if (!has(local_rank) || !at(local_rank).alive) return;
-  // From now on and not only once it has ended: who is killed, or sits in the kernel, starts
-  // nothing any more.
+  // From now on, not only after its end: a worker that is killed or stuck starts nothing.
   if (at(local_rank).stuck_until > universe_.time.now()) return;
   (runaway ? at(local_rank).runaway : at(local_rank).members) = true;
 }

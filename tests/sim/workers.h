@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The kernel of one simulated machine, as far as it has this node's workers: it starts them, brings
-// them signals, tells of their ends, and sweeps what they leave behind.
+// The workers' part of the kernel of one simulated machine: it starts the workers of this node,
+// delivers signals, reports exits, and sweeps leftovers.
 
 #include <functional>
 #include <memory>
@@ -18,28 +18,28 @@ namespace cpprun::sim {
 class Workers {
  public:
   struct Hooks {
-    std::function<void(supervisor::ProcessEvent)> tell;  // the cpprun that owns them
-    // A worker ended badly and nobody had asked it to: its neighbours may fail of it.
+    std::function<void(supervisor::ProcessEvent)> tell;  // to the cpprun that owns them
+    // A worker failed without a request: its neighbours may fail too.
     std::function<void(const WorkerEnd&)> died;
-    // To its store, and whether that could answer: see StoreUser.
+    // Connects to its store, and whether the store could answer: see StoreUser.
     std::function<std::shared_ptr<Loopback>()> connect = {};
     std::function<bool(RoundId)> is_calm = {};
   };
   Workers(Universe& universe, const MachineClock& clock, int node, Hooks hooks);
 
-  // What follows is spawned for that round.
+  // The following workers belong to that round.
   void begin_round(RoundId round);
   void perform(const supervisor::ProcessAction& action);
 
-  // The owner was killed: the kernel and its watchdog end everybody, soon.
+  // The owner was killed: the kernel and its watchdog soon kill all workers.
   void orphaned();
   // The machine lost power.
   void vanish();
-  // Anybody there, a leader, members of its group, or a runaway.
-  bool anybody() const;
-  // The same, without those that sit in the kernel.
-  bool anybody_but_stuck() const;
-  // A leader, which has its rank for itself, and is not stuck.
+  // Whether there is a leader, a member of its group, or a runaway.
+  bool any_alive() const;
+  // The same without those that are stuck in the kernel.
+  bool any_alive_but_stuck() const;
+  // Whether a leader that is not stuck uses its rank.
   bool computing() const;
 
   // --- faults ---
@@ -48,7 +48,7 @@ class Workers {
   void fail_of_neighbour(Rank rank, RoundId round);
   void hang(int local_rank);
   void stick(int local_rank, TimePoint until);
-  // It starts something in its group, or in a session of its own, that TERM does not end.
+  // It starts a process in its group or in its own session, which SIGTERM does not end.
   void leave_members(int local_rank, bool runaway);
   void crash_next(int local_rank, int times);
   void refuse_next(int local_rank);
@@ -57,16 +57,16 @@ class Workers {
   struct Process {
     Rank rank;
     RoundId round;
-    std::uint64_t life = 0;  // what was planned for an older life is void
+    std::uint64_t life = 0;  // events of an older life are void
     bool alive = false;
-    bool members = false;  // of its group, after or beside the leader
-    bool runaway = false;  // in a session of its own: only the sweep of the node finds it
+    bool members = false;  // processes of its group, after or beside the leader
+    bool runaway = false;  // in its own session: only the sweep of the node finds it
     bool ignores_term = false;
     bool asked_to_end = false;
     TimePoint stuck_until{};
     int crashes_left = 0;
     bool refuse = false;
-    std::shared_ptr<StoreUser> user = {};  // of its store, where it uses one
+    std::shared_ptr<StoreUser> user = {};  // of its store, if it uses one
   };
 
   bool has(int local_rank) const;

@@ -16,9 +16,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Duration starts_within = 50ms;     // of each other, the nodes that are not late
-constexpr Duration aftermath = 120s;         // for watchdogs to clean up and daemons to forget
-constexpr Duration strangers_leave = 10min;  // and what they have begun is forgotten
+constexpr Duration starts_within = 50ms;        // the start of nodes that are not late
+constexpr Duration aftermath = 120s;            // for watchdogs to clean up and daemons to forget
+constexpr Duration unidentified_leave = 10min;  // until their jobs are forgotten
 
 bool is_late(const Scenario& scenario, int node) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(), [node](const Fault& fault) {
@@ -30,8 +30,8 @@ bool is_late(const Scenario& scenario, int node) {
 
 World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), traced) {
   universe_.judge.call(
-      {.anybody = [this](int n) { return node(n).workers().anybody(); },
-       .anybody_but_stuck = [this](int n) { return node(n).workers().anybody_but_stuck(); },
+      {.any_alive = [this](int n) { return node(n).workers().any_alive(); },
+       .any_alive_but_stuck = [this](int n) { return node(n).workers().any_alive_but_stuck(); },
        .computing = [this](int n) { return node(n).workers().computing(); },
        .stopped = [this](int n) { return node(n).program().stopped(); },
        .hosted = [this] { return is_hosted(); }});
@@ -77,7 +77,7 @@ NetworkEnds World::ends() {
             if (!decoded || !*decoded) return;
             const auto* drained = std::get_if<link::Drained>(&(*decoded)->message);
             const int job = universe_.scenario.job_of(c->node);
-            // Where it was the last word that was waited for, the next round is sealed already.
+            // If this was the last expected Drained, the next round is already sealed.
             if (drained == nullptr || !universe_.judge.is_sealed(job, drained->round)) return;
             resets_.erase(c->node);
             universe_.time.later(0ns, [this, c] { network_->sever(c, true, true); });
@@ -94,14 +94,13 @@ NetworkEnds World::ends() {
             universe_.trace.line(universe_.time.now(), "node {}: its link fails: {}", c->node,
                                  reason);
             universe_.judge.must(
-                c->is_damaged,
-                fmt::format("the link of node {} fails, and nobody has changed a byte: {}", c->node,
-                            reason));
+                c->is_damaged, fmt::format("the link of node {} fails, and no byte was changed: {}",
+                                           c->node, reason));
           },
       .lies =
           [this](const ConnectionRef& c) {
             universe_.judge.must(
-                false, fmt::format("the link of node {} has brought what nobody said", c->node));
+                false, fmt::format("the link of node {} has delivered a forged frame", c->node));
           }};
 }
 
@@ -115,7 +114,7 @@ void World::build_nodes() {
                     .stand_by = [this, number]() -> CoordinatorHost& { return stand_by(number); },
                     .ask = [this, number](int place,
                                           const auto& question) { ask(number, place, question); }});
-    // Clocks that count from the start of a machine have nothing in common.
+    // The monotonic clocks of different machines are unrelated.
     Random random{universe_.scenario.seed, 31, number};
     each->clock().offset = random.up_to(1000h);
     nodes_.push_back(std::move(each));
@@ -133,7 +132,7 @@ void World::plan() {
   }
   for (auto& each : nodes_) {
     if (is_late(scenario, each->number())) continue;
-    // The host of the coordinator is there first, and now and then it is not.
+    // The coordinator's host usually starts first.
     Random random{scenario.seed, 33, each->number()};
     const bool first = each->number() == 0 && !random.chance(0.1);
     ++planned_;
@@ -157,7 +156,7 @@ void World::plan() {
   }
 }
 
-// Ten thousand nodes may have a hundred things to do at once, each.
+// Ten thousand nodes may each have a hundred events at the same time.
 constexpr std::size_t steps_in_instant_max = 1'000'000;
 
 std::optional<std::string> World::run() {
@@ -165,20 +164,20 @@ std::optional<std::string> World::run() {
   Timeline& time = universe_.time;
   TimePoint instant{};
   std::size_t steps_in_instant = 0;
-  while (somebody_is_there() && !time.empty() && !universe_.judge.verdict()) {
+  while (any_node_runs() && !time.empty() && !universe_.judge.verdict()) {
     if (time.next() > last) return "the job did not end in time";
     steps_in_instant = time.next() == instant ? steps_in_instant + 1 : 0;
     instant = time.next();
-    // A machine whose deadline stays in the past turns round for ever.
+    // A machine whose deadline stays in the past spins forever.
     if (steps_in_instant > steps_in_instant_max) return "time stood still: a deadline is never met";
     time.step();
   }
   const TimePoint rest =
-      time.now() + aftermath + (scenario().has_unidentified ? strangers_leave : 0s);
+      time.now() + aftermath + (scenario().has_unidentified ? unidentified_leave : 0s);
   while (!time.empty() && time.next() <= rest && !universe_.judge.verdict()) time.step();
   if (members_) members_->judge_the_end();
   if (!universe_.judge.verdict()) universe_.judge.all_is_over();
-  // Of several, so many may wait for an answer that not all orders of them can be tried.
+  // With several cpprunds, so many requests may be pending that not all orders can be tried.
   if (const auto objection = universe_.stores.objection();
       objection && !(members_ && objection->ends_with("to try them all"))) {
     universe_.judge.must(false, *objection);
@@ -195,7 +194,7 @@ std::optional<std::string> World::run() {
 void World::begin(Node& each) {
   if (each.program().alive()) return;
   if (!network_->path(each.number()).host_up) {
-    universe_.judge.agent_is_gone(each.number());  // nothing begins on a host that is down
+    universe_.judge.agent_is_gone(each.number());  // nothing starts on a host that is down
     return;
   }
   ++running_;
@@ -212,7 +211,7 @@ void World::node_ended(const Node& each) {
   network_->coordinator_ended(master_place);
 }
 
-// Its neighbours in the ring notice first, and fail of it; then theirs.
+// Its neighbours in the ring notice first and fail; then theirs.
 void World::worker_died(const WorkerEnd& end) {
   const int job = universe_.scenario.job_of(end.node);
   for (const int step : {-1, 1}) {
@@ -222,7 +221,7 @@ void World::worker_died(const WorkerEnd& end) {
   }
 }
 
-// --- what goes wrong -----------------------------------------------------------------------------
+// --- faults --------------------------------------------------------------------------------------
 
 void World::commit(const Fault& fault) {
   universe_.trace.line(universe_.time.now(), "FAULT {}", to_text(fault));
@@ -238,7 +237,7 @@ void World::commit(const Fault& fault) {
   }
 }
 
-// By an operator, at the coordinator's machine.
+// A command of an operator at the coordinator's machine.
 void World::commit_order(const Fault& fault, int node) {
   constexpr std::pair<FaultKind, OperatorCommand::Kind> kinds[] = {
       {FaultKind::order_stop, OperatorCommand::Kind::stop},
@@ -297,7 +296,7 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       stop(victim, fault);
       break;
     case FaultKind::agent_signalled:
-      if (victim.number() == 0 && fault.value == SIGTERM && will_go_on()) {
+      if (victim.number() == 0 && fault.value == SIGTERM && will_take_over()) {
         universe_.judge.expect_takeover();
       }
       victim.signalled(fault.value % 100);
@@ -312,17 +311,17 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       }
       break;
     case FaultKind::node_returns:
-      // A worker that sits in the kernel keeps its machine from being used again.
-      if (victim.program().alive() || victim.workers().anybody()) break;
+      // A worker that is stuck in the kernel blocks its machine.
+      if (victim.program().alive() || victim.workers().any_alive()) break;
       if (victim.number() == 0 && may_miss_its_leader()) break;
-      came_anew_ = came_anew_ || (victim.number() == 0 && is_led());
+      master_restarted_ = master_restarted_ || (victim.number() == 0 && is_led());
       network_->path(victim.number()).host_up = true;
       if (victim.number() == 0 && !universe_.scenario.daemon) network_->coordinator_host_up = true;
       begin(victim);
       break;
     case FaultKind::node_is_late:
-      // Somebody may have begun there before, and have been killed a moment ago.
-      if (!victim.workers().anybody()) begin(victim);
+      // An earlier process may have started there and been killed a moment ago.
+      if (!victim.workers().any_alive()) begin(victim);
       break;
     case FaultKind::clock_skew:
       victim.clock().parts_per_million = fault.value;
@@ -361,11 +360,11 @@ void World::stop(Node& victim, const Fault& fault) {
   });
 }
 
-// Nothing happens meanwhile, on any machine or between them: their clocks alone go on.
+// Nothing happens meanwhile, on any machine or in the network: only the clocks advance.
 void World::suspend_all(const Fault& fault) {
   coordinator_clock_.pass(fault.lasts);
   for (const auto& each : nodes_) each->clock().pass(fault.lasts);
-  // Nobody says which of them runs first.
+  // The order in which they resume is random.
   Random random{universe_.scenario.seed, 71, static_cast<std::uint64_t>(fault.value)};
   const auto later = [&](std::function<void()> what) {
     universe_.time.later(random.up_to(5ms), std::move(what));
@@ -395,7 +394,7 @@ void World::commit_to_coordinator(const Fault& fault) {
   }
   if (fault.kind == FaultKind::coordinator_restarted) return restart_coordinator(fault);
   end_coordinator(fault.kind == FaultKind::coordinator_host_dies);
-  // Somebody starts a new one, which knows nothing.
+  // A new one starts without records.
   if (universe_.scenario.daemon && fault.value % 2 != 0) begin_coordinator_in(fault.lasts, false);
 }
 
@@ -411,7 +410,7 @@ void World::begin_coordinator_in(Duration while_away, bool with_records) {
 void World::end_coordinator(bool machine_too) {
   if (machine_too) network_->coordinator_host_up = false;
   if (!universe_.scenario.daemon) {
-    if (will_go_on()) universe_.judge.expect_takeover();
+    if (will_take_over()) universe_.judge.expect_takeover();
     if (machine_too) {
       node(0).machine_died();
     } else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A whole cluster in one process: the real Coordinator, Agents and Supervisors, with a network,
-// processes and clocks that exist only here. Everything that happens is an entry on one timeline;
-// the same scenario gives the same run, byte for byte. After every step the judge is asked.
+// A whole cluster in one process: the real Coordinator, Agents and Supervisors, with a simulated
+// network, processes and clocks. All events are on one timeline; the same scenario gives the same
+// run, byte for byte. The judge checks every step.
 
 #include <map>
 #include <memory>
@@ -27,7 +27,7 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Runs to the end; the first broken promise as a sentence, or nothing.
+  // Runs to the end; returns the first broken promise as a sentence, or nothing.
   std::optional<std::string> run();
 
   const Scenario& scenario() const { return universe_.scenario; }
@@ -66,10 +66,10 @@ class World {
   bool is_led() const;
   bool is_hosted();
   bool may_miss_its_leader() const;
-  bool will_go_on();
+  bool will_take_over();
   void end_standby(int node);
   void node_ended(const Node& node);
-  bool somebody_is_there() const { return running_ > 0 || planned_ > 0; }
+  bool any_node_runs() const { return running_ > 0 || planned_ > 0; }
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
 
   Universe universe_;
@@ -80,12 +80,12 @@ class World {
   std::map<int, std::unique_ptr<CoordinatorHost>> standbys_;  // by node
   std::vector<std::unique_ptr<CoordinatorHost>> gone_standbys_;
   std::optional<Network> network_;
-  std::optional<Members> members_;  // where the cpprund is several
+  std::optional<Members> members_;  // if there are several cpprunds
   std::optional<UnidentifiedConnections> unidentified_connections_;
-  std::set<int> resets_;    // nodes whose link is reset when they have drained
-  bool came_anew_ = false;  // the master has, while another led
-  int running_ = 0;         // processes of cpprun that are there
-  int planned_ = 0;         // that will be
+  std::set<int> resets_;           // nodes whose link is reset after Drained
+  bool master_restarted_ = false;  // the master has, while there was another leader
+  int running_ = 0;                // running cpprun processes
+  int planned_ = 0;                // future ones
 };
 
 }  // namespace cpprun::sim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The part of a simulated world where a coordinator ends and another goes on with its jobs: a
-// cpprund with records, or a node that stands by for the one that hosts it.
+// The part of a simulated world for changes of the coordinator: a cpprund with records, or a
+// standby node.
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ namespace cpprun::sim {
 
 using namespace std::chrono_literals;
 
-// Or its machine is switched off and on, and its clock begins anew; what it kept is there.
+// Restarts the process, or reboots the machine, which restarts its clock; records are kept.
 void World::restart_coordinator(const Fault& fault) {
   const bool reboots = fault.value % 3 == 0;
   end_coordinator(reboots);
@@ -22,7 +22,7 @@ void World::restart_coordinator(const Fault& fault) {
   begin_coordinator_in(fault.lasts, true);
 }
 
-// Nobody is left to be told, it thinks.
+// The host believes that all nodes have the result.
 void World::host_is_done(int place) {
   const auto connected = network_->connected_node(place);
   universe_.judge.must(!connected,
@@ -83,7 +83,7 @@ bool World::is_hosted() {
   return is_led() || runs(node(0).program());
 }
 
-// A master that comes anew, and that whoever leads cannot reach, goes on by itself.
+// A restarted master that the leader cannot reach starts by itself.
 bool World::may_miss_its_leader() const {
   const auto hides = [](const Fault& fault) {
     constexpr FaultKind kinds[] = {FaultKind::partition,          FaultKind::one_way_out,
@@ -93,18 +93,18 @@ bool World::may_miss_its_leader() const {
     return std::ranges::find(kinds, fault.kind) != std::end(kinds);
   };
   if (!universe_.scenario.standby) return false;
-  // Or it comes a moment before somebody leads, and nobody could say whose job it is then.
+  // Or it restarts a moment before there is a leader, and the owner of the job would be unclear.
   if (!standbys_.empty() && !is_led()) return true;
   return std::ranges::any_of(universe_.scenario.faults, hides);
 }
 
-// All nodes have heard of the standby, long ago, and have workers; or they end them, because one
-// failed or a node left. Those that are left are enough for the standby's majority.
-bool World::will_go_on() {
+// All nodes have known the standby for a while and have workers, or end them because one failed or
+// a node left. The remaining nodes are enough for the standby's majority.
+bool World::will_take_over() {
   const Scenario& scenario = universe_.scenario;
   const auto fails = std::ranges::count(scenario.faults, FaultKind::worker_exits, &Fault::kind);
   const auto hangs = std::ranges::count(scenario.faults, FaultKind::worker_hangs, &Fault::kind);
-  // Nodes but for the master's that have left by now.
+  // Nodes other than the master's that have left by now.
   const auto leave = std::ranges::count_if(scenario.faults, [this](const Fault& fault) {
     const bool ends = fault.kind == FaultKind::agent_killed ||
                       (fault.kind == FaultKind::agent_signalled && fault.value == SIGTERM);
@@ -112,7 +112,7 @@ bool World::will_go_on() {
     return ends && was_before && std::ranges::find(fault.nodes, 0) == fault.nodes.end();
   });
   if (!scenario.standby || std::ssize(scenario.faults) - fails - hangs - leave != 1) return false;
-  // A node that is lost may cost a restart that there is not.
+  // A lost node may cost a restart that is not available.
   const RestartRules& rules = scenario.jobs.front().restarts;
   const bool has_restarts = rules == RestartRules{.max = rules.max} && rules.max > 2 * fails;
   if (scenario.delay_max > 20ms || (fails > 0 && !has_restarts)) return false;
@@ -127,7 +127,8 @@ bool World::will_go_on() {
     const auto stays = [](const auto& each) {
       return !each.second->local && !each.second->leaving;
     };
-    // Whoever it was that left: the others have a majority, and had the time to learn for whom.
+    // Whichever node left: the others have a majority, and had the time to learn of the new
+    // standby.
     const auto voters = static_cast<std::size_t>(std::ranges::count_if(round.members(), stays));
     const bool is_majority = voters >= std::max(needed, votes_to_lead(voters + 1));
     const bool has_heard = job->since() && *job->since() + 1s < now;
@@ -143,7 +144,7 @@ bool World::will_go_on() {
   return (all_run || some_end) && round.away() == 0 && round.seated() > needed;
 }
 
-// On a connection of its own, which nothing here disturbs.
+// On a separate connection, which no fault disturbs.
 void World::ask(int asker, int place, const link::WhoHosts& question) {
   universe_.time.later(universe_.scenario.delay_max, [this, asker, place, question] {
     CoordinatorHost* const there = coordinator_at(place);
@@ -160,11 +161,11 @@ void World::end_standby(int number) {
   const bool led = coordinator != nullptr && coordinator->knows(job_id(0));
   found->second->end();
   network_->coordinator_ended(number);
-  // What is on the timeline may still ask it something.
+  // Entries on the timeline may still use it.
   gone_standbys_.push_back(std::move(found->second));
   standbys_.erase(found);
-  // A master that came anew, and was not found before that, begins another job of that name.
-  if (led && !is_led() && came_anew_) universe_.judge.coordinator_forgets(0);
+  // A restarted master that was not found before starts another job of that name.
+  if (led && !is_led() && master_restarted_) universe_.judge.coordinator_forgets(0);
 }
 
 }  // namespace cpprun::sim

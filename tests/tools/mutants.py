@@ -41,7 +41,7 @@ ROOMS = {
 }
 
 # Typical mistakes: a pattern, and its replacement.
-MISTAKES = [
+MUTATIONS = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "),
     (r" == ", " != "), (r" != ", " == "), (r" && ", " || "), (r" \|\| ", " && "),
     (r" \+ ", " - "), (r" - ", " + "), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
@@ -76,7 +76,7 @@ def places(tree, room):
                           line)
             if re.match(r"\s*(//|#|CPPRUN|static_assert|template|constexpr)", code):
                 continue
-            for pattern, instead in MISTAKES:
+            for pattern, instead in MUTATIONS:
                 for match in re.finditer(pattern, code):
                     changed = line[:match.start()] + match.expand(instead) + line[match.end():]
                     if changed != line:
@@ -102,7 +102,7 @@ def judge(tree, build, programs, jobs):
                 code = test.wait(timeout=300)
             except subprocess.TimeoutExpired:
                 return f"killed by {program} (hangs)"
-            finally:  # what it started, too
+            finally:  # its children too
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(test.pid, signal.SIGKILL)
         if code != 0:

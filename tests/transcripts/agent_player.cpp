@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Conversations with an agent: on one side its coordinator, on the other its workers.
+// Conversations with an agent: its coordinator on one side, its workers on the other.
 
 #include <fmt/format.h>
 
@@ -130,7 +130,7 @@ class AgentPlayer : public Player {
       return machine_.handle(now_, agent::Examined{std::move(evidence)});
     }
     const auto event = process_event_of(said);
-    if (!event) throw std::invalid_argument("an agent is not told \"" + said.rest(0) + "\"");
+    if (!event) throw std::invalid_argument("unknown input for an agent: \"" + said.rest(0) + "\"");
     return machine_.handle(now_, agent::FromWorker{*event});
   }
 

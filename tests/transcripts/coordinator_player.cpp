@@ -105,7 +105,7 @@ class CoordinatorPlayer : public Player {
     if (said.at(1) == "says") {
       return machine_.handle(now_, Coordinator::Said{link, message_of(said.rest(2))});
     }
-    throw std::invalid_argument("a coordinator is not told \"" + said.rest(0) + "\"");
+    throw std::invalid_argument("unknown input for a coordinator: \"" + said.rest(0) + "\"");
   }
 
   link::Join join_of(const Words& said) const {

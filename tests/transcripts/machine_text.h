@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What the players of the machines share: messages, processes and signals as text.
+// Shared by the players of the machines: messages, processes and signals as text.
 
 #include <optional>
 #include <string>
@@ -20,14 +20,14 @@ link::Message message_of(const std::string& json);
 std::string signal_text(int signal);
 int signal_of(const std::string& name);
 
-// "0 exits 1" and its like; nothing where the line says something else.
+// "0 exits 1" and its like; nothing if the line is something else.
 std::optional<supervisor::ProcessEvent> process_event_of(const Words& said);
 std::string to_text(const supervisor::ProcessAction& action);
 
 // Workers of ranks 0, 1, …
 std::vector<WorkerSpec> workers(int count);
 
-// Asks at every deadline until then, as a driver that is awake.
+// Calls the machine at every deadline until then, as a driver that is awake.
 template <class Machine>
 typename Machine::Actions live_until(Machine& machine, TimePoint until) {
   typename Machine::Actions all;

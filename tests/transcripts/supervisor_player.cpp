@@ -79,7 +79,8 @@ class SupervisorPlayer : public Player {
     }
     if (what == "insist") return machine_.handle(now_, supervisor::Insist{said.rest(1)});
     const auto event = process_event_of(said);
-    if (!event) throw std::invalid_argument("a supervisor is not told \"" + said.rest(0) + "\"");
+    if (!event)
+      throw std::invalid_argument("unknown input for a supervisor: \"" + said.rest(0) + "\"");
     return std::visit([this](const auto& each) { return machine_.handle(now_, each); }, *event);
   }
 

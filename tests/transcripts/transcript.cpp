@@ -95,7 +95,7 @@ std::string replay(const std::string& conversation) {
     return {};
   };
   for (const std::string& line : lines_of(conversation)) {
-    if (line.starts_with("  ")) continue;  // What came back when it was written.
+    if (line.starts_with("  ")) continue;  // The output when it was written.
     text += line + "\n";
     if (line.empty() || line.starts_with('#')) continue;
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Replays every conversation of this directory against the real code. CPPRUN_REWRITE_TRANSCRIPTS=1
-// writes down what comes back today: then the difference is for a person to read.
+// writes today's output into the files: then a person reviews the difference.
 
 #include <doctest/doctest.h>
 
@@ -37,7 +37,7 @@ std::set<std::filesystem::path> conversations() {
 
 }  // namespace
 
-TEST_CASE("every conversation goes as it is written") {
+TEST_CASE("every conversation replays as written") {
   const auto paths = conversations();
   CHECK(paths.size() >= 5);
   for (const auto& path : paths) {
@@ -59,7 +59,7 @@ TEST_CASE("no machine breaks an invariant in a conversation") {
   }
 }
 
-TEST_CASE("the first line that differs is told, with what was expected there") {
+TEST_CASE("the first line that differs is reported, with the expected text") {
   const std::string supervisor = "supervisor workers=1\nstart\n  spawn 0 as rank 0\n";
   CHECK(replay(supervisor) == supervisor);
   const auto difference =
@@ -69,9 +69,9 @@ TEST_CASE("the first line that differs is told, with what was expected there") {
   CHECK_FALSE(first_difference(supervisor, supervisor));
 }
 
-TEST_CASE("a line that nobody understands is refused, and so is a conversation with nobody") {
+TEST_CASE("an unknown line is rejected, and so is a conversation with an unknown machine") {
   CHECK_THROWS_AS(replay("supervisor\nsing\n"), std::invalid_argument);
-  CHECK_THROWS_AS(replay("somebody\n"), std::invalid_argument);
+  CHECK_THROWS_AS(replay("unknown\n"), std::invalid_argument);
 }
 
 }  // namespace transcripts_test

@@ -65,7 +65,7 @@ class StorePlayer : public Player {
   std::vector<std::string> answer(const Words& said) override {
     if (said.at(0) == "at") {
       sockets_.pass(duration_of(said.at(1)) - (sockets_.now - began_));
-      return told();
+      return outputs();
     }
     const int client = client_of(said.at(0));
     if (said.at(1) == "sends") {
@@ -79,7 +79,7 @@ class StorePlayer : public Player {
       throw std::invalid_argument("a client sends, takes or leaves");
     }
     sockets_.until_quiet();
-    return told();
+    return outputs();
   }
 
  private:
@@ -97,8 +97,8 @@ class StorePlayer : public Player {
     }
   }
 
-  // What each client was told, in the order of their names; what many bytes are is said in short.
-  std::vector<std::string> told() {
+  // What was sent to each client, in the order of their names; many bytes are summarised.
+  std::vector<std::string> outputs() {
     constexpr std::size_t shown_max = 100;
     std::vector<std::string> lines;
     for (const auto& [name, number] : clients_) {
@@ -122,10 +122,10 @@ class StorePlayer : public Player {
   StringSockets sockets_{{.outbox_bytes_max = 100}};
   const TimePoint began_ = sockets_.now;
   std::map<std::string, int> clients_;
-  std::set<int> left_;  // of whose end it has been told
+  std::set<int> left_;  // closed clients that were reported
 };
 
-// What has come is a message, not all of one, or a reason to end the link.
+// The received bytes are a message, part of one, or a reason to close the link.
 class LinkPlayer : public Player {
  public:
   std::vector<std::string> answer(const Words& said) override {
@@ -136,7 +136,7 @@ class LinkPlayer : public Player {
         return {"refused: " + std::string(refused.what())};
       }
     }
-    if (said.at(0) != "bytes") throw std::invalid_argument("a link hears a frame or bytes");
+    if (said.at(0) != "bytes") throw std::invalid_argument("a link takes a frame or bytes");
     const auto decoded = link::decode(bytes_from(said, 1));
     if (!decoded) return {"refused: " + decoded.error().reason};
     if (!*decoded) return {"not all of it has come"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Runs a piece of code in a process of its own, because it is expected to end it.
+// Runs a function in a child process, because it is expected to end the process.
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,11 +22,11 @@ struct Ended {
 };
 
 // The parent reads until the child's last descriptor closes, so the child cannot block on output.
-// Whoever runs the test bounds the wait.
+// The runner of the test limits the wait.
 inline Ended run_in_child(const std::function<int()>& body) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
-  std::fflush(nullptr);  // else the child would print the parent's buffered words again
+  std::fflush(nullptr);  // else the child would print the parent's buffered output again
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("no process");
   if (child == 0) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`digits` dies, is stopped, is damaged, and goes on: digits_resume_test.py cpprun digits
+"""`digits` dies, is stopped, is damaged, and resumes: digits_resume_test.py cpprun digits
 
 The launcher restarts it; what a run prints of its epochs must not depend on what happened to it."""
 
@@ -37,7 +37,7 @@ def run(ranks, *options, code=0, restarts=1):
         happened = events.read().decode()
     output = ended.stdout + ended.stderr
     check('"job_ended"' in happened and '"worker_killed"' not in happened,
-          "whoever has lost its peer ends by itself, and need not be killed", happened)
+          "a rank that has lost its peer ends by itself, and need not be killed", happened)
     check(ended.returncode == code, f"exit {ended.returncode}, expected {code}", output)
     return output
 
@@ -86,7 +86,7 @@ def other_world_size_goes_on(directory):
 
 
 def end_after_lines(count, number, ranks, *options):
-    """Sends a signal once so many lines were printed; returns everything that was."""
+    """Sends a signal once so many lines were printed; returns all output."""
     process = subprocess.Popen(command(ranks, *options), env=environment(),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True)

@@ -126,7 +126,8 @@ report(model, workers=settings.world_size, loss=trainer.train().training_loss)
 }
 MODULES = {"PyTorch": "torch", "Accelerate": "accelerate", "Lightning Fabric": "lightning",
            "Lightning Trainer": "lightning", "transformers Trainer": "transformers"}
-# Frameworks of the page whose commands cannot run on every machine, or are somebody else's scripts.
+# Frameworks of the page whose commands cannot run on every machine, or are scripts of other
+# projects.
 NOT_RUN = {"TorchX", "DeepSpeed", "torchtitan", "axolotl"}
 
 
@@ -147,7 +148,7 @@ def packages_of(interpreter):
 
 
 def python_with_frameworks():
-    """A Python, and its packages: that of ./dev test --frameworks, or the one that runs this."""
+    """A Python, and its packages: that of ./dev test --frameworks, or the running one."""
     for each in (os.path.join(REPOSITORY, "build", "frameworks", "bin", "python"), sys.executable):
         packages = packages_of(each) if os.access(each, os.X_OK) else ""
         if packages:

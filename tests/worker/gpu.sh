@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# `./dev gpu`, which sources this: what needs a GPU, on a machine that may have no network.
+# `./dev gpu`, which sources this: tests that need a GPU, on a machine that may have no network.
 
 # Headers that the sources include and a machine without Debian's packages lacks.
 gpu_headers='^/usr/include/(x86_64-linux-gnu/)?(asio|nlohmann|CLI|doctest|fmt|tl|boost|openssl)[/.]'

@@ -351,7 +351,7 @@ def check_nccl_mask():
     DETAILS.append(("nccl_mask, PyTorch", theirs[-5000:]))
     need("Duplicate GPU detected" in theirs, theirs[-3000:])
     need("cuda_device_number" in theirs, f"no such cause in\n{theirs[-3000:]}")
-    return "refused in words; PyTorch: [cuda_device_number]"
+    return "rejected with a message; PyTorch: [cuda_device_number]"
 
 
 def check_group_cases():
@@ -403,7 +403,7 @@ def check_ordinal():
     output = run([CPPRUN, "--standalone", f"{EXAMPLES}/speed", "--device=cuda", "--local-rank=7"],
                  expect=1)
     need("local rank 7 has no GPU of its own" in output, output)
-    return "refused in words"
+    return "rejected with a message"
 
 
 def check_crowd():
@@ -411,7 +411,7 @@ def check_crowd():
     output = run([CPPRUN, "--standalone", "--nproc-per-node=2", f"{EXAMPLES}/speed",
                   "--device=cuda", "--backend=nccl"], expect=1)
     need("has no GPU of its own" in output, output)
-    return "refused in words"
+    return "rejected with a message"
 
 
 def check_drain():

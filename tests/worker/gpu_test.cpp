@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What needs a GPU, on a machine that has one: the nccl backend with one rank, two ranks that share
-// the GPU, and training on it. `./dev gpu` runs it. The cases "two workers: ..." need two
-// processes, started by cpprun: in one process, all backward passes on a GPU share a thread, and
-// two ranks would wait for each other. They run over gloo and over nccl. The cases "two workers
-// over nccl: ..." need two ranks that NCCL takes for two hosts, because it rejects two ranks of one
-// host on one GPU. The scenes are programs that gpu_check.py watches as they fail.
+// Tests that need a GPU: the nccl backend with one rank, two ranks that share the GPU, and training
+// on it. `./dev gpu` runs them. The cases "two workers: ..." need two processes, started by cpprun:
+// in one process, all backward passes on a GPU share a thread, and two ranks would wait for each
+// other. They run over gloo and over nccl. The cases "two workers over nccl: ..." need two ranks
+// that NCCL takes for two hosts, because it rejects two ranks of one host on one GPU. The scenes
+// are programs that gpu_check.py watches as they fail.
 
 #include <torch/torch.h>
 
@@ -270,7 +270,7 @@ TEST_CASE("two ranks share one GPU: they join, and gloo carries its tensors") {
         }) == "");
 }
 
-TEST_CASE("two ranks that ask for nccl on one GPU are refused in words") {
+TEST_CASE("two ranks that ask for nccl on one GPU are rejected with a sentence") {
   const std::string error = testing::on_two_ranks([](const ProcessGroup&) {}, {.backend = "nccl"});
   CHECK(error.find("has no GPU of its own") != std::string::npos);
 }
@@ -547,7 +547,7 @@ TEST_CASE("Autocast computes in bfloat16 on the GPU, and the model learns") {
   CHECK(last < 0.5 * first);
 }
 
-TEST_CASE("a checkpoint brings back model, optimizer and the GPU's random numbers") {
+TEST_CASE("a checkpoint restores model, optimizer and the GPU's random numbers") {
   const testing::TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file("checkpoints"));
   CHECK(over_nccl([&](const ProcessGroup& group) {
@@ -607,7 +607,7 @@ TEST_CASE("DataParallel on one GPU named twice") {
   CHECK(plain->parameters()[0].grad().is_cuda());
 }
 
-TEST_CASE("a GPU that does not exist is refused in words") {
+TEST_CASE("a GPU that does not exist is rejected with a sentence") {
   Context context;
   context.local_rank = LocalRank{999};
   context.local_world_size = 1000;

@@ -4,7 +4,7 @@
 collectives of both, a sub-group with one of each, and a whole training with one
 DistributedDataParallel over all four. Afterwards every rank holds the same parameters, to the last
 digit. Then the same with parameters that are not trained, the first, the middle or the last ones,
-with either language at rank 0, whose parameters everybody starts with.
+with either language at rank 0, whose parameters all ranks start with.
 Usage: mixed_group.py path/to/cpprun path/to/ddp_worker
 
 Skipped (77) where no Python with torch is found: CPPRUN_PYTHON, else .venv/bin/python."""
@@ -19,7 +19,7 @@ from ddp_parity import find_python, read
 RANKS = 4
 FROZEN = ("frozen_first", "frozen_middle", "frozen_last")
 PARITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ddp_parity.py")
-# What each rank runs is decided by its number, as in any job with different roles.
+# What each rank runs depends on its number, as in any job with different roles.
 DISPATCH = """case $RANK in
 $5) exec "$1" "$4/out.$RANK" "$6";;
 *) exec "$2" "$3" --rank "$4/out.$RANK" "$6";;

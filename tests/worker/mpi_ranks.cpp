@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // two_ranks.h over MPI: every process that mpirun has started runs the same cases in the same
-// order, and is one of the ranks. The tests that it is linked with are those of gloo.
+// order, as one of the ranks. It is linked with the tests of gloo.
 
 #include <numeric>
 #include <optional>
@@ -15,12 +15,12 @@ namespace {
 using namespace std::chrono_literals;
 
 // What all ranks threw, on every rank.
-std::string told_to_all(const ProcessGroup& everybody, const std::string& mine) {
+std::string gathered(const ProcessGroup& all_ranks, const std::string& mine) {
   const auto key = [](int rank) { return "test/error/" + std::to_string(rank); };
-  c10d::Store& store = *everybody.store();
-  store.set(key(everybody.rank()), mine + '\n');  // a store has no empty values
+  c10d::Store& store = *all_ranks.store();
+  store.set(key(all_ranks.rank()), mine + '\n');  // a store has no empty values
   std::string all;
-  for (int rank = 0; rank < everybody.size(); ++rank) {
+  for (int rank = 0; rank < all_ranks.size(); ++rank) {
     store.wait({key(rank)}, 60s);
     std::string theirs = store.get_to_str(key(rank));
     theirs.pop_back();
@@ -29,17 +29,17 @@ std::string told_to_all(const ProcessGroup& everybody, const std::string& mine) 
   return all;
 }
 
-// Ranks from `count` on stand by.
-std::string run(const ProcessGroup& everybody, int count,
+// Ranks from `count` on do nothing.
+std::string run(const ProcessGroup& all_ranks, int count,
                 const std::function<void(const ProcessGroup&)>& body) {
   try {
-    if (count == everybody.size()) {
-      body(everybody);
+    if (count == all_ranks.size()) {
+      body(all_ranks);
       return {};
     }
     std::vector<int> members(static_cast<std::size_t>(count));
     std::iota(members.begin(), members.end(), 0);
-    if (const auto some = new_group(everybody, members)) body(*some);
+    if (const auto some = new_group(all_ranks, members)) body(*some);
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -51,7 +51,7 @@ std::string run(const ProcessGroup& everybody, int count,
 std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& body,
                      const ProcessGroupOptions& options,
                      const std::function<void(Context&)>& change) {
-  static int times = 0;  // alike in all processes, as they run the same cases
+  static int times = 0;  // equal in all processes, as they run the same cases
   const Environment environment = read_environment();
   const std::string* const directory = find_variable(environment, "CPPRUN_TEST_DIRECTORY");
   auto context = parse_context(environment);
@@ -62,8 +62,8 @@ std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& 
   ProcessGroupOptions over_mpi = options;
   over_mpi.backend = "mpi";
   over_mpi.init_method = "file://" + *directory + "/store." + std::to_string(times++);
-  const ProcessGroup everybody = init_process_group(*context, over_mpi);
-  return told_to_all(everybody, run(everybody, count, body));
+  const ProcessGroup all_ranks = init_process_group(*context, over_mpi);
+  return gathered(all_ranks, run(all_ranks, count, body));
 }
 
 std::string on_two_ranks(const std::function<void(const ProcessGroup&)>& body,

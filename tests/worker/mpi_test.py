@@ -18,7 +18,7 @@ from ranks import run_ranks
 
 CPPRUN, MESSAGES, DIGITS, DATA_PARALLEL, CASES = sys.argv[1:]
 REASON = mpirun.why_not()
-CURE = "start every rank with one mpirun"
+HINT = "start every rank with one mpirun"
 
 
 @unittest.skipIf(REASON, REASON)
@@ -27,7 +27,7 @@ class MpiTest(unittest.TestCase):
 
     maxDiff = None
 
-    def test_messages_says_the_same_over_mpi_and_over_gloo(self):
+    def test_messages_prints_the_same_over_mpi_and_over_gloo(self):
         code, over_mpi = mpirun.run(4, [MESSAGES, "--backend", "mpi"])
         self.assertEqual(code, 0, over_mpi)
         over_gloo = run_ranks([[MESSAGES, "--backend", "gloo"]] * 4)
@@ -58,14 +58,14 @@ class MpiTest(unittest.TestCase):
                                text=True, timeout=mpirun.SECONDS_MAX, check=False)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
-    def test_workers_below_one_process_of_mpirun_are_refused(self):
+    def test_workers_below_one_process_of_mpirun_are_rejected(self):
         code, said = mpirun.run(1, [CPPRUN, "--no-scheduler", "--standalone", "--nproc-per-node=2",
                                     "--no-python", MESSAGES, "--backend", "mpi"])
         self.assertNotEqual(code, 0, said)
         self.assertIn("MPI_COMM_WORLD has 1 process, but the job has 2 ranks", said)
-        self.assertIn(CURE, said)
+        self.assertIn(HINT, said)
 
-    def test_workers_that_share_a_process_of_mpirun_are_refused(self):
+    def test_workers_that_share_a_process_of_mpirun_are_rejected(self):
         # As many as MPI has, but below one process each.
         code, said = mpirun.run(2, [CPPRUN, "--no-scheduler", "--standalone", "--nproc-per-node=2",
                                     "--no-python", MESSAGES, "--backend", "mpi"])
@@ -73,15 +73,15 @@ class MpiTest(unittest.TestCase):
         self.assertRegex(said, "ranks 0 and 1 of the group are both "
                                r"process [01] of MPI_COMM_WORLD")
 
-    def test_workers_without_mpirun_are_refused(self):
+    def test_workers_without_mpirun_are_rejected(self):
         ended = subprocess.run(
             [CPPRUN, "--standalone", "--nproc-per-node=2", "--no-python", MESSAGES, "--backend",
              "mpi"], capture_output=True, text=True, timeout=mpirun.SECONDS_MAX, check=False)
         said = ended.stdout + ended.stderr
         self.assertNotEqual(ended.returncode, 0, said)
-        self.assertIn(CURE, said)
+        self.assertIn(HINT, said)
 
-    def test_whoever_gave_up_a_collective_ends_without_a_wait_and_mpirun_fails(self):
+    def test_a_rank_that_gave_up_a_collective_exits_without_waiting_and_mpirun_fails(self):
         with tempfile.TemporaryDirectory(prefix="cpprun-mpi-") as directory:
             code, said = mpirun.run(3, [CASES, "--test-case=*given up for good*"],
                                     CPPRUN_TEST_DIRECTORY=directory)
@@ -89,7 +89,7 @@ class MpiTest(unittest.TestCase):
         self.assertIn('exited without calling "finalize"', said)
         self.assertIn("2 passed", said)
 
-    def test_a_rank_that_fails_ends_them_all(self):
+    def test_a_rank_that_fails_ends_all_ranks(self):
         code, said = mpirun.run(3, [DIGITS, "--epochs", "50", "--fail-at-epoch", "1", "--fail-rank",
                                     "1", "--backend", "mpi"])
         self.assertNotEqual(code, 0, said)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts a program by mpirun on this machine, and waits for it within a bound. Exits with 77 where
+"""Starts a program by mpirun on this machine, and waits for it within a timeout. Exits with 77 if
 there is no mpirun. Only the standard library.
 
     mpirun.py 3 program --option
 
-Of a test program it shows what rank 0 says, and of the others only when something has failed.
+Of a test program it prints the output of rank 0, and that of the others only after a failure.
 """
 
 import os
@@ -22,7 +22,7 @@ SECONDS_MAX = 240
 
 
 def why_not():
-    """Why nothing can be started so, or an empty string."""
+    """Why mpirun cannot start programs here, or an empty string."""
     return "" if shutil.which("mpirun") else "no mpirun (Debian: openmpi-bin)"
 
 
@@ -33,8 +33,8 @@ def command(count, words, *options):
 
 
 def run(count, words, *options, **more):
-    """Returns the exit code and all that was said."""
-    # Numbers that a launcher around this test has given are not mpirun's.
+    """Returns the exit code and all output."""
+    # Ranks that a launcher around this test has set are not mpirun's.
     foreign = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")
     environment = {name: value for name, value in os.environ.items() if name not in foreign}
     environment.update(MASTER_PORT=str(free_port()), OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo",

@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Compiles the nccl backend's source where there is no GPU, no CUDA LibTorch and no NCCL: the syntax
-# alone, against NCCL's own header, the CUDA toolkit's where it is installed, and declarations of
-# what LibTorch's headers want besides. Nothing is linked or run.
+# Compiles the nccl backend's source without a GPU, a CUDA LibTorch or NCCL: only the syntax,
+# against NCCL's own header, the CUDA toolkit's if it is installed, and declarations of what else
+# LibTorch's headers need. Nothing is linked or run.
 #   nccl_syntax.sh CXX_COMPILER SOURCE_DIRECTORY LIBTORCH_DIRECTORY WORK_DIRECTORY
-# The headers are looked for in CPPRUN_NCCL_INCLUDE and CUDA_HOME, in the system, and in what an
-# earlier run left in WORK_DIRECTORY; CPPRUN_FETCH_NCCL=1, which `./dev test` sets on a build
-# machine, lets pip fetch them (350 MB, of which the headers are kept). Skipped (77) without them.
+# Looks for the headers in CPPRUN_NCCL_INCLUDE and CUDA_HOME, in the system, and in what an earlier
+# run left in WORK_DIRECTORY; CPPRUN_FETCH_NCCL=1, which `./dev test` sets on a build machine, lets
+# pip fetch them (350 MB, of which the headers are kept). Skips (77) without them.
 set -eu
 compiler=$1 source=$2 libtorch=$3 work=$4
 skip() { echo "skipped: $*"; exit 77; }
 
-# fetch PACKAGE PATTERN: what matches of the package's wheel lands in $work/include.
+# fetch PACKAGE PATTERN: extracts the matching files of the package's wheel into $work/include.
 fetch() {
   [ "${CPPRUN_FETCH_NCCL:-0}" = 1 ] || return 1
   mkdir -p "$work/include"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the C++ worker writes is read by Python, what Python writes is read by C++, and both compute
-the same samplers, optimizers and schedules: parity_test.py path/to/parity_worker
+"""Python reads what the C++ worker writes, C++ reads what Python writes, and both compute the same
+samplers, optimizers and schedules: parity_test.py path/to/parity_worker
 
 Skipped (77) where no Python with torch is found: CPPRUN_PYTHON, else .venv/bin/python."""
 

@@ -73,7 +73,7 @@ class LaunchTest(Case):
                        "except cpprun.JobFailed as failed: print('code', failed.exit_code)")
         self.assertIn("code 5", ended.stdout, ended.stderr)
 
-    def test_run_returns_when_the_job_has_ended_well(self):
+    def test_run_returns_when_the_job_has_succeeded(self):
         path = self.script("print('trained')")
         ended = python("-c", f"import cpprun; cpprun.run(['--standalone', {path!r}]); print('end')")
         self.assertEqual(ended.stdout.split(), ["trained", "end"], ended.stderr)
@@ -160,7 +160,7 @@ class LaunchTest(Case):
                        f"cpprun.run(['--standalone', {path!r}, str(os.getpid())]); print('alive')")
         self.assertEqual(ended.stdout.split(), ["True", "alive"], ended.stderr)
 
-    def test_nothing_is_left_when_the_python_that_started_it_is_killed(self):
+    def test_nothing_is_left_when_the_python_process_that_started_it_is_killed(self):
         path = self.script(
             "import os, time\n"
             "here = os.path.dirname(__file__)\n"
@@ -182,12 +182,12 @@ class LaunchTest(Case):
             self.skipTest("this Python's environment has cpprun installed")
         self.assertIn("cpprun: error: the program cpprun is neither in ", said.stderr)
 
-    def test_one_string_is_no_command_line(self):
+    def test_a_single_string_is_not_a_command_line(self):
         with self.assertRaises(TypeError):
             cpprun.run("train.py")
 
 
-BEAT = """
+HEARTBEAT = """
 import os, struct, sys
 import cpprun
 {body}
@@ -198,28 +198,28 @@ with open(os.environ["CPPRUN_HEARTBEAT_FILE"], "rb") as file:
 
 class HeartbeatTest(Case):
     def record(self, body):
-        ended = python("-m", "cpprun", "--standalone", self.script(BEAT.format(body=body)))
+        ended = python("-m", "cpprun", "--standalone", self.script(HEARTBEAT.format(body=body)))
         self.assertEqual(ended.returncode, 0, ended.stderr)
         line = next(each for each in ended.stdout.splitlines() if each.startswith("RECORD "))
-        names = ("magic", "version", "rank", "pid", "saved_at", "beats", "time", "step", "samples",
-                 "checkpoint")
+        names = ("magic", "version", "rank", "pid", "saved_at", "heartbeats", "time", "step",
+                 "samples", "checkpoint")
         return dict(zip(names, struct.unpack_from("=8sIiiIQqQQQ", bytes.fromhex(line.split()[1]))))
 
     def test_steps_and_checkpoints_are_written(self):
         found = self.record("cpprun.beat(1); cpprun.beat(2, samples=64); cpprun.saved(2)")
         self.assertEqual((found["magic"], found["version"], found["rank"]), (b"CPPRUNHB", 2, 0))
-        self.assertEqual((found["beats"], found["step"], found["samples"]), (2, 2, 64))
+        self.assertEqual((found["heartbeats"], found["step"], found["samples"]), (2, 2, 64))
         self.assertEqual(found["checkpoint"], 2)
         self.assertLess(abs(found["time"] / 1e9 - found["saved_at"]), 2)
 
     def test_calls_count_without_steps(self):
         found = self.record("for _ in range(3): cpprun.beat()")
-        self.assertEqual((found["beats"], found["step"]), (3, 0))
+        self.assertEqual((found["heartbeats"], found["step"]), (3, 0))
 
     def test_a_wrong_step_ends_no_training(self):
         found = self.record("for bad in (float('nan'), -1, 2**80, 'x', None): cpprun.beat(bad)\n"
                             "cpprun.saved(float('inf'))")
-        self.assertEqual((found["beats"], found["step"], found["checkpoint"]), (5, 0, 0))
+        self.assertEqual((found["heartbeats"], found["step"], found["checkpoint"]), (5, 0, 0))
 
     def test_many_threads_lose_no_heartbeat(self):
         found = self.record(
@@ -227,7 +227,7 @@ class HeartbeatTest(Case):
             "def work(): [cpprun.beat() for _ in range(1000)]\n"
             "threads = [threading.Thread(target=work) for _ in range(8)]\n"
             "[each.start() for each in threads]; [each.join() for each in threads]")
-        self.assertEqual(found["beats"], 8000)
+        self.assertEqual(found["heartbeats"], 8000)
 
     def test_a_signal_handler_may_report_a_checkpoint_in_the_middle_of_a_heartbeat(self):
         found = self.record("import signal\n"
@@ -241,7 +241,7 @@ class HeartbeatTest(Case):
         found = self.record("cpprun.beat(5)\n"
                             "if os.fork() == 0: cpprun.beat(9); os._exit(0)\n"
                             "os.wait()")
-        self.assertEqual((found["beats"], found["step"]), (1, 5))
+        self.assertEqual((found["heartbeats"], found["step"]), (1, 5))
 
     def test_a_file_that_cannot_be_written_is_reported_once(self):
         ended = subprocess.run(

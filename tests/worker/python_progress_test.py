@@ -66,7 +66,7 @@ class Progress(Case):
         said = self.python(MADE.format(size=size, body=body), packages)
         data = bytes.fromhex(said.rpartition("RECORD ")[2])
         self.assertEqual(len(data), size)
-        names = ("saved_at", "beats", "time", "step", "samples", "checkpoint", "total")
+        names = ("saved_at", "heartbeats", "time", "step", "samples", "checkpoint", "total")
         found = dict(zip(names, struct.unpack_from("=IQqQQQ", data, 20)))
         if size < 264:
             return found
@@ -86,10 +86,10 @@ class MetricsTest(Progress):
         self.assertEqual(found["metrics"], {"loss": 0.5, "eval/f1.x-y_2": 3.0})
         self.assertEqual(self.said, "")
 
-    def test_what_a_call_leaves_out_keeps_its_last_value(self):
+    def test_an_omitted_argument_keeps_its_last_value(self):
         found = self.record("cpprun.beat(1, 100, loss=0.5, lr=1e-4)\n"
                             "cpprun.beat(2, loss=0.25); cpprun.beat()")
-        self.assertEqual((found["beats"], found["step"], found["total"]), (3, 2, 100))
+        self.assertEqual((found["heartbeats"], found["step"], found["total"]), (3, 2, 100))
         self.assertEqual(found["metrics"], {"loss": 0.25, "lr": 1e-4})
 
     def test_metrics_keep_the_order_of_their_first_use(self):
@@ -108,14 +108,14 @@ class MetricsTest(Progress):
             "cpprun.beat(Bad(), 2**64 - 1, samples=Bad())")
         self.assertEqual((found["total"], found["step"]), (2**64 - 1, 0))
 
-    def test_a_value_that_is_no_number_is_ignored_and_takes_no_entry(self):
+    def test_a_value_that_is_not_a_number_is_ignored_and_takes_no_entry(self):
         found = self.record(
             "class Bad:\n"
             "    def __float__(self): raise RuntimeError\n"
             "for bad in (None, 'x', [], 1j, Bad(), 10**400): cpprun.beat(x=bad)\n"
             "cpprun.beat(y=1); cpprun.beat(y=None)")
         self.assertEqual(found["entries"][:2], ["y", ""])
-        self.assertEqual((found["beats"], found["metrics"]), (8, {"y": 1}))
+        self.assertEqual((found["heartbeats"], found["metrics"]), (8, {"y": 1}))
         self.assertEqual(self.said, "")
 
     def test_nan_and_infinity_are_written(self):
@@ -158,15 +158,15 @@ class MetricsTest(Progress):
         self.assertEqual(self.said, f'rank 3: metric "{"a" * 40}" is ignored: its name does not '
                          "have 1 to 16 characters\n")
 
-    def test_a_closed_stderr_is_no_error(self):
+    def test_a_closed_stderr_is_not_an_error(self):
         found = self.record("sys.stderr.close(); cpprun.beat(**{'a b': 1})\n"
                             "cpprun._heartbeat._of_this_process().has_noted = False\n"
                             "sys.stderr = None; cpprun.beat(**{'a b': 1})")
-        self.assertEqual(found["beats"], 2)
+        self.assertEqual(found["heartbeats"], 2)
 
     def test_a_file_of_an_older_cpprun_has_no_metrics(self):
         found = self.record("cpprun.beat(5, 100, loss=1, **{'a b': 1}); cpprun.saved(5)", size=64)
-        self.assertEqual((found["beats"], found["step"], found["checkpoint"]), (1, 5, 5))
+        self.assertEqual((found["heartbeats"], found["step"], found["checkpoint"]), (1, 5, 5))
         self.assertEqual(self.said, "")
 
     def test_metrics_of_a_program_that_ran_before_are_removed(self):
@@ -181,8 +181,9 @@ class MetricsTest(Progress):
             "    def __getitem__(self, at): return self.memory[at]\n"
             "    def __setitem__(self, at, value):\n"
             "        order.append((at, value)); self.memory[at] = value\n"
-            "beat = cpprun._heartbeat._of_this_process()\n"
-            "beat.words, beat.values = Spy(beat.words), Spy(beat.values)\n"
+            "heartbeat = cpprun._heartbeat._of_this_process()\n"
+            "heartbeat.words = Spy(heartbeat.words)\n"
+            "heartbeat.values = Spy(heartbeat.values)\n"
             "cpprun.beat(loss=2.0)\n"
             "name = int.from_bytes(b'loss' + bytes(4), sys.byteorder)\n"
             "assert order == [(3, 2.0), (2, 0), (1, name)], order")
@@ -194,7 +195,7 @@ class MetricsTest(Progress):
             "    for n in range(500): cpprun.beat(n, 500, **{f'm{(i + n) % 8}': 1, f'own{i}': n})\n"
             "threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]\n"
             "[each.start() for each in threads]; [each.join() for each in threads]")
-        self.assertEqual((found["beats"], found["total"]), (2000, 500))
+        self.assertEqual((found["heartbeats"], found["total"]), (2000, 500))
         self.assertEqual(len(set(found["entries"])), 8)
         self.assertEqual(self.said.count("\n"), 1)
         for name, value in found["metrics"].items():
@@ -207,14 +208,15 @@ class MetricsTest(Progress):
                             "    def __float__(self):\n"
                             "        os.kill(os.getpid(), signal.SIGUSR1); return 2.0\n"
                             "cpprun.beat(4, loss=Slow())")
-        self.assertEqual((found["beats"], found["total"]), (2, 9))
+        self.assertEqual((found["heartbeats"], found["total"]), (2, 9))
         self.assertEqual(found["entries"][:2], ["loss", ""])
 
     def test_a_forked_process_does_not_write_for_its_worker(self):
         found = self.record("cpprun.beat(5, 50, loss=1)\n"
                             "if os.fork() == 0: cpprun.beat(9, 90, loss=9, other=9); os._exit(0)\n"
                             "os.wait()")
-        self.assertEqual((found["beats"], found["total"], found["metrics"]), (1, 50, {"loss": 1}))
+        self.assertEqual((found["heartbeats"], found["total"], found["metrics"]),
+                         (1, 50, {"loss": 1}))
 
     def test_outside_a_job_nothing_happens(self):
         said = self.python("import cpprun; cpprun.beat(1, float('nan'), loss=[], **{'a b': 1})\n"
@@ -260,7 +262,7 @@ class CallbackTest(Progress):
             "    'train_runtime': 1, 'total_flos': 1, 'eval_samples_per_second': 1})\n"
             "call.on_log(None, state, None)\n"
             "call.on_prediction_step(None, state, None); call.on_save(None, state, None)")
-        self.assertEqual((found["step"], found["total"], found["beats"]), (7, 50, 2))
+        self.assertEqual((found["step"], found["total"], found["heartbeats"]), (7, 50, 2))
         self.assertEqual(found["metrics"], {"loss": 0.5, "learning_rate": 1e-4})
         self.assertEqual((found["checkpoint"], self.said), (7, ""))
 
@@ -270,7 +272,7 @@ class CallbackTest(Progress):
             "from types import SimpleNamespace as State\n"
             "from cpprun.transformers import CpprunCallback\n"
             "CpprunCallback().on_train_begin(None, State(global_step=40, max_steps=50), None)")
-        self.assertEqual((found["checkpoint"], found["beats"]), (40, 0))
+        self.assertEqual((found["checkpoint"], found["heartbeats"]), (40, 0))
 
     LIGHTNING = ("from types import SimpleNamespace\n"
                  "from cpprun.lightning import CpprunCallback\n"
@@ -290,7 +292,7 @@ class CallbackTest(Progress):
             "        'loss': trainer.global_step, 'loss_step': 1, 'a_step': 2}\n"
             "    call.on_train_batch_end(trainer, None, None, None, 0)\n"
             "call.on_save_checkpoint(trainer, None, {})")
-        self.assertEqual((found["step"], found["total"], found["beats"]), (3, 50, 3))
+        self.assertEqual((found["step"], found["total"], found["heartbeats"]), (3, 50, 3))
         self.assertEqual(found["metrics"], {"loss": 2, "a_step": 2})
         self.assertEqual(found["checkpoint"], 0)  # Lightning has not yet written the file
 
@@ -315,7 +317,7 @@ class CallbackTest(Progress):
             "trainer.sanity_checking, trainer.callback_metrics = True, {'other': 1}\n"
             "call.on_validation_batch_end(trainer, None, None, None, 0, dataloader_idx=1)\n"
             "call.on_validation_end(trainer, None)")
-        self.assertEqual((found["beats"], found["metrics"]), (1, {"val_loss": 2}))
+        self.assertEqual((found["heartbeats"], found["metrics"]), (1, {"val_loss": 2}))
 
     def test_a_total_that_lightning_cannot_compute_is_unknown(self):
         self.lightning("lightning.pytorch")
@@ -323,11 +325,11 @@ class CallbackTest(Progress):
             found = self.record(self.LIGHTNING + f"trainer.estimated_stepping_batches = {total}\n"
                                 "call.on_train_start(trainer, None)\n"
                                 "call.on_train_batch_end(trainer, None, None, None, 0)")
-            self.assertEqual((found["total"], found["beats"]), (0, 1))
+            self.assertEqual((found["total"], found["heartbeats"]), (0, 1))
         found = self.record(self.LIGHTNING + "del trainer.estimated_stepping_batches\n"
                             "call.on_train_start(trainer, None)\n"
                             "call.on_train_batch_end(trainer, None, None, None, 0)")
-        self.assertEqual((found["total"], found["beats"]), (0, 1))
+        self.assertEqual((found["total"], found["heartbeats"]), (0, 1))
 
     def test_the_lightning_package_that_is_in_use_is_preferred(self):
         self.lightning("lightning.pytorch", "pytorch_lightning")
@@ -358,7 +360,7 @@ arguments = TrainingArguments("saved", max_steps=5, logging_steps=1, save_steps=
                               remove_unused_columns=False, label_names=["labels"])
 Trainer(Model(), arguments, train_dataset=data, callbacks=[CpprunCallback()]).train()
 """)
-        self.assertEqual((found["step"], found["total"], found["beats"]), (5, 5, 5))
+        self.assertEqual((found["step"], found["total"], found["heartbeats"]), (5, 5, 5))
         self.assertEqual(found["checkpoint"], 5)
         self.assertEqual(found["entries"][:3], ["loss", "grad_norm", "learning_rate"])
 
@@ -385,7 +387,7 @@ trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", devices=1, logger=F
                             callbacks=[CpprunCallback()])
 trainer.fit(Model(), data, data)
 """)
-        self.assertEqual((found["step"], found["total"], found["beats"]), (8, 8, 16))
+        self.assertEqual((found["step"], found["total"], found["heartbeats"]), (8, 8, 16))
         self.assertEqual(found["checkpoint"], 8)
         self.assertEqual(found["entries"][:3], ["loss", "val_loss", ""])
 
@@ -470,7 +472,7 @@ print(json.dumps(failed))""")
                             "except client.ClientError as error: print(json.dumps(str(error)))")
         self.assertEqual(found, "cpprunctl events failed with exit code 3")
 
-    def test_output_that_is_no_json_is_an_error(self):
+    def test_output_that_is_not_json_is_an_error(self):
         found = self.client(self.stand_in("echo text") + "try: client.job('a')\n"
                             "except client.ClientError as error: print(json.dumps(str(error)))")
         self.assertRegex(found, "Expecting value")

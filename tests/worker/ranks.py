@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Starts the ranks of one job on this machine, as a launcher would, and waits for them within a
-bound. For tests that must not depend on the launcher. Only the standard library.
+timeout. For tests that must not depend on the launcher. Only the standard library.
 
     ranks.py 2 program --option
 """
@@ -17,8 +17,8 @@ WAIT_SECONDS_MAX = 240
 
 
 def free_port():
-    """A port that nobody has now, below the range from which the kernel lends ports to clients: one
-    of those may be lent again between this probe and the rank that listens."""
+    """A port without a listener, below the range of ephemeral ports: one of those may be lent
+    to a client between this probe and the rank that listens."""
     for port in random.sample(range(20000, 30000), 100):
         with socket.socket() as probe:
             try:
@@ -54,8 +54,8 @@ class Ended:
 
 
 def run_ranks(commands, more=None):
-    """One command per rank; `more` may add variables to each. Returns one Ended per rank. Nobody
-    ends the others when one fails: they are expected to notice."""
+    """One command per rank; `more` may add variables to each. Returns one Ended per rank. When
+    one fails the others are not ended: they are expected to notice."""
     port = free_port()
     processes = [
         subprocess.Popen(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A directory of a test's own that is gone afterwards.
+// A directory of a test's own that is removed at the end.
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ class TemporaryDirectory {
     path_ = name;
   }
   ~TemporaryDirectory() {
-    std::error_code ignored;  // What cannot be removed is left to whoever cleans /tmp.
+    std::error_code ignored;  // What cannot be removed stays in /tmp.
     std::filesystem::remove_all(path_, ignored);
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;

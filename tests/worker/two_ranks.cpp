@@ -46,7 +46,7 @@ std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& 
                      const std::function<void(Context&)>& change) {
   const HostedStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(count));
-  // Whoever leaves takes its connections along, and others may still be making theirs.
+  // A leaving rank closes its connections, and others may still be opening theirs.
   std::latch joining(count);
   const auto live = [&](int rank) {
     const auto join = [&] {

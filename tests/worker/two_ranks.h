@@ -27,7 +27,7 @@ class HostedStore {
 };
 
 // Runs `body` for every rank of one group. Returns what the ranks threw, or an empty string.
-// `change` may change what a rank knows of itself.
+// `change` may change a rank's context.
 std::string on_ranks(int count, const std::function<void(const ProcessGroup&)>& body,
                      const ProcessGroupOptions& options = {},
                      const std::function<void(Context&)>& change = {});

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# `./dev test --torch=/path`, which sources this: worker/torch with any LibTorch that a person has.
+# `./dev test --torch=/path`, which sources this: worker/torch with any LibTorch.
 
-# Everything of worker/torch, built with one LibTorch and run, beside what is built with another.
+# Builds and runs all of worker/torch with one LibTorch, beside a build with another.
 test_with_torch() {
   local torch=$1 directory
   need_to_be_libtorch "$torch"
   torch=$(cd "$torch" && pwd)
   need_packages "${packages_build[@]}" "${packages_run[@]}"
-  # pip's torch lies in an environment whose Python imports it.
+  # pip's torch is in an environment whose Python imports it.
   local python="$torch/../../../../bin/python"
   local arguments=(-DCPPRUN_WORKER=ON "-DCMAKE_PREFIX_PATH=$torch")
   if [[ -x $python ]]; then
@@ -16,7 +16,7 @@ test_with_torch() {
     export CPPRUN_PYTHON=$python
     arguments+=("-DCPPRUN_PYTHON=$python")
   fi
-  # 2.14.1+cu130; the zip that is no Python package says it in another file.
+  # 2.14.1+cu130; the zip without a Python package has it in another file.
   directory=torch-$(sed -n "s/^__version__ = '\(.*\)'$/\1/p" "$torch/version.py" 2>/dev/null ||
     cat "$torch/build-version" 2>/dev/null)
   find_without_aslr

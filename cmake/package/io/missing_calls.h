@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Included in front of every file of a portable build. Its C library, the glibc of 2012 (2.17) or
-// musl, lacks functions that we call; the kernel has had what is behind them since 4.18 at the
-// latest, which is the oldest that the programs run on.
+// Included before every file of a portable build. Its C library, the glibc of 2012 (2.17) or musl,
+// lacks functions that we call; the kernel has had their system calls since 4.18 at the latest,
+// which is the oldest that the programs run on.
 #pragma once
 #include <linux/fs.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a case of the conformance suite is, and how both launchers are run for it.
+"""The cases of the conformance suite, and how both launchers run them.
 
-A case is one command line that torchrun and cpprun are both given. Each runs it in a directory of
-its own; afterwards the case looks at what came of it: a dictionary from a facet ("exit",
+A case is one command line that torchrun and cpprun both get. Each runs it in a directory of
+its own; afterwards the case inspects the result: a dictionary from a facet ("exit",
 "WORLD_SIZE", "files") to a value. The two dictionaries have to be equal, except where the case says
-that cpprun differs on purpose: then the difference has to be exactly the one that is said, with its
+that cpprun differs on purpose: then the difference has to be exactly the given one, with its
 reason.
 """
 
@@ -23,7 +23,7 @@ from typing import Callable
 from torchrun_server import Launcher
 
 WORKERS = Path(__file__).resolve().parent / "workers"
-PATIENCE = 120  # seconds until a launcher is taken for hung; nothing is judged by it
+TIMEOUT = 120  # seconds until a launcher counts as hung; no result depends on it
 TOKEN = "CPPRUN_CONFORMANCE_TOKEN"  # every process of a run carries it, wherever it goes
 
 
@@ -38,7 +38,7 @@ class Differs:
 
 @dataclass
 class Mostly:
-    """What torchrun shows in most runs. In the others it gets further, now and then as far as
+    """torchrun's result in most runs. In the others it gets further, sometimes as far as
     cpprun, which has to get there every time."""
 
     value: object
@@ -56,7 +56,7 @@ class Case:
     nodes: list = None  # further arguments for each of several launchers, in front of the others
     during: Callable = None  # Run -> None, while the launchers run
     since: tuple = (2, 0)  # the release of torch that first knew it; not compared with older ones
-    patience: float = PATIENCE  # who is still there afterwards counts as that
+    timeout: float = TIMEOUT  # a launcher that is still running then counts as hung
 
 
 @dataclass
@@ -64,11 +64,11 @@ class Node:
     process: object  # a subprocess.Popen, or a Launcher
     out: Path
     err: Path
-    late: bool = False  # it was still there when the case's patience was over
+    late: bool = False  # it was still running after the case's timeout
 
 
 class Run:
-    """One launcher's life, or several nodes' lives, in a directory of their own."""
+    """One launcher's run, or several nodes' runs, in a directory of their own."""
 
     def __init__(self, case, launcher, command, directory):
         self.launcher = launcher
@@ -90,7 +90,7 @@ class Run:
             self.nodes.append(self.start(words, case.env, index))
         if case.during:
             case.during(self)
-        deadline = time.monotonic() + case.patience
+        deadline = time.monotonic() + case.timeout
         for node in self.nodes:
             try:
                 node.process.wait(max(0.01, deadline - time.monotonic()))
@@ -100,7 +100,7 @@ class Run:
             if node.late:
                 node.process.kill()
                 node.process.wait()
-        self.left = self.await_nobody()
+        self.left = self.processes_stay()
         self.end_the_rest()
 
     def fill(self, word):
@@ -140,7 +140,7 @@ class Run:
             )
         return Node(process, out, err)
 
-    # --- what came of it ---
+    # --- the result ---
 
     def codes(self):
         """As a shell shows them: 128 + signal."""
@@ -154,13 +154,13 @@ class Run:
         return "".join(node.err.read_text(errors="replace") for node in self.nodes)
 
     def workers(self):
-        """What each worker left in $TOLD, ordered by restart and rank."""
+        """The records that the workers wrote to $TOLD, ordered by restart and rank."""
         found = [json.loads(path.read_text()) for path in self.told.glob("*.json")]
         return sorted(found, key=lambda each: (each["restart"], each["rank"]))
 
     def wait_for(self, name, count=1):
-        """Until so many workers have left a file of that pattern in $TOLD."""
-        deadline = time.monotonic() + PATIENCE
+        """Waits until so many workers have written a file of that pattern to $TOLD."""
+        deadline = time.monotonic() + TIMEOUT
         while len(list(self.told.glob(name))) < count:
             if time.monotonic() > deadline or all(n.process.poll() is not None for n in self.nodes):
                 return
@@ -171,7 +171,7 @@ class Run:
             if node.process.poll() is None:
                 node.process.send_signal(number)
 
-    # --- who is left ---
+    # --- leftover processes ---
 
     def relatives(self):
         mark = f"{TOKEN}={self.token}".encode()
@@ -188,8 +188,8 @@ class Run:
                 continue
         return found
 
-    def await_nobody(self):
-        """Whether somebody is still there after what a healthy launcher needs to clean up."""
+    def processes_stay(self):
+        """Whether processes are left after the time that a healthy launcher needs to clean up."""
         deadline = time.monotonic() + 2
         while self.relatives():
             if time.monotonic() > deadline:
@@ -211,7 +211,7 @@ def shell_code(code):
 
 def free_port():
     while True:
-        # Outside the range from which the kernel lends ports to whoever asks for any.
+        # Outside the range of ephemeral ports.
         port = 20000 + int.from_bytes(os.urandom(2), "little") % 9000
         with socket.socket() as probe:
             try:
@@ -244,12 +244,12 @@ def code(run):
     return {"exit": codes[0] if len(codes) == 1 else codes}
 
 
-def nobody_left(run):
-    return {"left over": "processes" if run.left else "nobody"}
+def none_left(run):
+    return {"left over": "processes" if run.left else "none"}
 
 
 def refused(run):
-    """Whether the command line was turned down before any worker started."""
+    """Whether the command line was rejected before any worker started."""
     ran = bool(run.workers())
     return {"outcome": "ran" if ran else "refused", **code(run)}
 
@@ -313,7 +313,7 @@ def content(pattern):
 
 
 def lines(run):
-    """What the workers said on the console; cpprun's own words go to stderr."""
+    """The workers' output on the console; cpprun's own messages go to stderr."""
     return {"stdout": sorted(run.out().splitlines())}
 
 
@@ -348,6 +348,6 @@ def report(*fields):
     return see
 
 
-# Set by the main program: which Python runs the scripts, and where torchrun's forks are asked for.
+# Set by the main program: the Python that runs the scripts, and the server of torchrun's forks.
 PYTHON = "python3"
 SERVER = ""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cases about the command line: what is read, what is refused, what workers are started with."""
+"""Cases about the command line: accepted and rejected arguments, and what workers are started
+with."""
 
 from cases import Case, Differs, arguments, both, code, refused, variables
 
@@ -14,7 +15,7 @@ ELASTIC = (
     "TORCH_NCCL_ASYNC_ERROR_HANDLING", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES",
 )
 
-MISTAKE = "a mistake of the command line is exit code 2, not a traceback and 1"
+USAGE_ERROR = "a usage error is exit code 2, not a traceback and 1"
 NO_FLAG = "what is executable and no .py needs no flag"
 NO_GPU = "without GPUs the workers are spread over the NUMA nodes"
 AMBIGUOUS = "a beginning is ambiguous between different flags only"
@@ -22,9 +23,9 @@ FLAT = "without --log-dir error files lie beside each other: a directory fewer f
 ADDRESS = "the store of one machine listens on loopback; a host name need not resolve"
 
 
-def mistake(name, *args, **more):
-    """Both refuse; torchrun with a traceback and 1."""
-    return Case(name, [*args, TELL], refused, differs={"exit": Differs(1, 2, MISTAKE)}, **more)
+def invalid(name, *args, **more):
+    """Both reject it; torchrun with a traceback and 1."""
+    return Case(name, [*args, TELL], refused, differs={"exit": Differs(1, 2, USAGE_ERROR)}, **more)
 
 
 def count(name, *args, **more):
@@ -43,7 +44,7 @@ CASES = [
              ["…/attempt_0_0_error.json", "…/attempt_0_1_error.json"], FLAT)}),
     Case("one machine: where the store is", [TELL], variables("MASTER_ADDR", "MASTER_PORT"),
          differs={"MASTER_ADDR": Differs(["localhost"], ["127.0.0.1"], ADDRESS)},
-         # With the address said, torchrun does not ask a name server for its own name.
+         # With an explicit address, torchrun does not ask a name server for its own name.
          torchrun=["--local-addr=localhost", TELL]),
     Case("a static master is where it was said to be",
          ["--master-addr=127.0.0.1", "--master-port={port}", TELL],
@@ -60,49 +61,49 @@ CASES = [
          both(code, variables("WORLD_SIZE")),
          differs={"exit": Differs(2, 0, AMBIGUOUS),
                   "WORLD_SIZE": Differs([], ["2", "2"], AMBIGUOUS)}),
-    Case("dashes before the script are dropped, later ones passed on",
+    Case("dashes before the script are dropped, later ones are passed on",
          ["--", TELL, "--", "say=x", "--nnodes=9"], both(code, arguments)),
-    Case("dashes right after the script are swallowed", [TELL, "--", "-t", "3"],
+    Case("dashes right after the script are dropped", [TELL, "--", "-t", "3"],
          both(code, arguments)),
     Case("macros", [TELL, "a=$local_rank", "b=${local_rank}c", "$$x", "$HOME", "${other}"],
          arguments),
     count("PET variables are defaults", env={"PET_NPROC_PER_NODE": "3"}),
-    count("the command line beats PET variables", "--nproc-per-node=2",
+    count("the command line takes precedence over PET variables", "--nproc-per-node=2",
           env={"PET_NPROC_PER_NODE": "3"}),
     count("a PET flag that is off", env={"PET_STANDALONE": "0", "PET_NPROC_PER_NODE": "2"}),
-    mistake("a PET flag that is neither 0 nor 1", env={"PET_STANDALONE": "true"}),
-    Case("a PET number that is none", [TELL], refused, env={"PET_MAX_RESTARTS": "many"}),
+    invalid("a PET flag that is neither 0 nor 1", env={"PET_STANDALONE": "true"}),
+    Case("a PET number that is invalid", [TELL], refused, env={"PET_MAX_RESTARTS": "many"}),
     Case("an unknown flag", ["--frobnicate", TELL], refused),
-    Case("a flag without its value", ["--nnodes"], refused),
+    Case("a flag without a value", ["--nnodes"], refused),
     Case("a value for a flag that takes none", ["--standalone=1", TELL], refused),
     Case("no script", ["--nproc-per-node=2"], refused),
-    mistake("three bounds for the nodes", "--nnodes=1:2:3"),
-    mistake("fewer nodes than the least", "--nnodes=2:1"),
-    mistake("no node", "--nnodes=0"),
-    mistake("workers that are no number", "--nproc-per-node=many"),
-    mistake("fewer restarts than none", "--max-restarts=-1"),
-    Case("restarts that are no number", ["--max-restarts=x", TELL], refused),
-    mistake("an unknown rendezvous", "--rdzv-backend=pigeons", "--rdzv-endpoint=localhost"),
-    mistake("a setting without a value", "--rdzv-conf=join_timeout"),
+    invalid("three bounds for the nodes", "--nnodes=1:2:3"),
+    invalid("a maximum of nodes below the minimum", "--nnodes=2:1"),
+    invalid("no node", "--nnodes=0"),
+    invalid("a number of workers that is not a number", "--nproc-per-node=many"),
+    invalid("a negative number of restarts", "--max-restarts=-1"),
+    Case("a number of restarts that is not a number", ["--max-restarts=x", TELL], refused),
+    invalid("an unknown rendezvous", "--rdzv-backend=pigeons", "--rdzv-endpoint=localhost"),
+    invalid("a setting without a value", "--rdzv-conf=join_timeout"),
     Case("a setting that does not exist", ["--rdzv-conf=join_timeuot=5", TELL], refused,
          differs={"outcome": Differs("ran", "refused", "a slip there costs a night"),
                   "exit": Differs(0, 2, "a slip there costs a night")}),
-    mistake("a port that is none", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:x"),
-    mistake("a module without Python", "-m", "--no-python"),
+    invalid("an invalid port", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:x"),
+    invalid("a module without Python", "-m", "--no-python"),
     Case("an unknown start method", ["--start-method=magic", TELL], refused),
     count("a known start method", "--start-method=fork"),
-    mistake("a polling interval of nothing", "--monitor-interval=0"),
-    mistake("logs specs that nobody knows", "--logs-specs=mine"),
+    invalid("a polling interval of zero", "--monitor-interval=0"),
+    invalid("unknown logs specs", "--logs-specs=mine"),
     Case("processors near GPUs, where there are none", ["--numa-binding=node", TELL], refused,
          env={"CUDA_VISIBLE_DEVICES": ""},
          differs={"outcome": Differs("refused", "ran", NO_GPU), "exit": Differs(1, 0, NO_GPU)}),
-    Case("a binding that nobody knows", ["--numa-binding=galaxy", TELL], refused),
+    Case("an unknown binding", ["--numa-binding=galaxy", TELL], refused),
     count("events on the console", "--event-log-handler=console"),
-    mistake("an event handler that nobody knows", "--event-log-handler=mine"),
-    mistake("a negative grace", "--shutdown-timeout=-1"),
+    invalid("an unknown event handler", "--event-log-handler=mine"),
+    invalid("a negative grace", "--shutdown-timeout=-1"),
     count("as many workers as processors", "--nproc-per-node=cpu"),
     count("auto", "--nproc-per-node=auto"),
-    mistake("XPUs", "--nproc-per-node=xpu"),
+    invalid("XPUs", "--nproc-per-node=xpu"),
     Case("a role", ["--role=trainer", "--nproc-per-node=2", TELL],
          variables("ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE")),
     Case("the command line of TorchX, with a role that has no name",
@@ -146,12 +147,12 @@ CASES = [
          env={"CUDA_VISIBLE_DEVICES": "4,2", "HIP_VISIBLE_DEVICES": ""}),
     count("a pause after a lost compare-and-set", "--standalone",
           "--rdzv-conf=cas_backoff_max_seconds=0.5"),
-    mistake("a negative pause after a lost compare-and-set", "--rdzv-backend=c10d",
+    invalid("a negative pause after a lost compare-and-set", "--rdzv-backend=c10d",
             "--rdzv-endpoint=localhost:{port}", "--rdzv-conf=cas_backoff_max_seconds=-1",
             since=(2, 15)),
-    mistake("virtual local ranks without a device for each", "--virtual-local-rank",
+    invalid("virtual local ranks without a device for each", "--virtual-local-rank",
             "--nproc-per-node=2", env={"CUDA_VISIBLE_DEVICES": "4"}),
-    Case("signals to handle are told to the workers", ["--signals-to-handle=SIGTERM,SIGUSR1", TELL],
+    Case("workers get the signals to handle", ["--signals-to-handle=SIGTERM,SIGUSR1", TELL],
          both(code, variables("TORCHELASTIC_SIGNALS_TO_HANDLE"))),
     Case("a signal that does not exist", ["--signals-to-handle=SIGTERM,SIGFOO", TELL],
          both(code, variables("TORCHELASTIC_SIGNALS_TO_HANDLE"))),

@@ -4,7 +4,7 @@ purpose, and whether anything else is different.
 
     conformance.py PATH_TO_CPPRUN [PART OF A NAME]
 
-Prints a table and a score; ends with 1 where something differs that nobody meant to.
+Prints a table and a score; exits with 1 if there is an unintended difference.
 """
 
 import concurrent.futures
@@ -41,7 +41,7 @@ def observe(case, launcher, command):
 
 
 def judge(case, torchrun, cpprun):
-    """Gives (verdict, [(facet, torchrun, cpprun, why)])."""
+    """Returns (verdict, [(facet, torchrun, cpprun, why)])."""
     purposeful, wrong = [], []
     for facet in sorted(set(torchrun) | set(cpprun)):
         theirs, ours = torchrun.get(facet, "not seen"), cpprun.get(facet, "not seen")
@@ -101,7 +101,7 @@ def compare(began):
     with concurrent.futures.ThreadPoolExecutor((os.cpu_count() or 1) + 1) as pool:
         seen = {
             (case.name, launcher): pool.submit(observe, case, launcher, command)
-            # The longest are the last: they begin first.
+            # The longest are the last: they start first.
             for _, case in reversed(chosen) for launcher, command in launchers.items()
         }
         last = None
@@ -128,7 +128,7 @@ def summary(count, score, seconds):
     bad = score["DIFFERENT"]
     print(f"\ntorch {torch_version}: {count} cases: {score['same']} the same, "
           f"{score['on purpose']} different on purpose, {bad} different otherwise")
-    # In the words that the tally reads.
+    # In the format that the tally reads.
     print(f"Ran {count} tests in {seconds:.1f}s")
     print(f"FAILED (failures={bad})" if bad else "OK")
     return 1 if bad else 0

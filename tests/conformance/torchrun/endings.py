@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cases about how a job ends: codes, reports, error files, signals, restarts, who is left."""
+"""Cases about the end of a job: codes, reports, error files, signals, restarts, leftover
+processes."""
 
 import json
 import signal
 
-from cases import Case, Differs, both, code, files, lines, nobody_left, refused, report, variables
+from cases import Case, Differs, both, code, files, lines, none_left, refused, report, variables
 
 TELL = "{workers}/tell.py"
 LOGS = "--log-dir={dir}/logs"
@@ -27,12 +28,12 @@ def attempts(run):
 
 
 def attempts_of_rank_0(run):
-    """Where the others may be ended before they have told anything."""
+    """For cases in which the others may be ended before they have written their record."""
     return {"attempts": [each["restart"] for each in run.workers() if each["rank"] == 0]}
 
 
-def heard(run):
-    """Which signals the workers say that they were sent."""
+def received(run):
+    """The signals that the workers report."""
     return {"signals": sorted(path.name for path in run.told.glob("*.SIG*"))}
 
 
@@ -49,17 +50,17 @@ def failed(name, *words, cpprun_code, look, differs=None, **more):
     differs = dict(differs or {})
     if cpprun_code != 1:
         differs["exit"] = Differs(1, cpprun_code, OWN_CODE)
-    return Case(name, [LOGS, TWO, TELL, *words], both(code, nobody_left, look), differs=differs,
+    return Case(name, [LOGS, TWO, TELL, *words], both(code, none_left, look), differs=differs,
                 **more)
 
 
 CASES = [
-    Case("everybody ends well", [TWO, TELL], both(code, nobody_left)),
+    Case("all workers succeed", [TWO, TELL], both(code, none_left)),
     failed("a worker exits with a code", "fail=1:3", "hold", cpprun_code=3,
            look=report("title", "time", "rank", "exitcode", "error_file")),
     failed("a worker is killed", "kill=0", "hold", cpprun_code=137,
            look=report("time", "rank", "exitcode", "error_file")),
-    failed("two fail, the first is the cause", "always=1:4", cpprun_code=4,
+    failed("two workers fail, the first is the cause", "always=1:4", cpprun_code=4,
            look=report("rank", "exitcode")),
     failed("without an error file the report says what it can", "fail=0:1", "hold", cpprun_code=1,
            look=report("traceback"), differs={
@@ -74,33 +75,33 @@ CASES = [
     failed("an error file full of garbage", "json=1:garbage", "hold", cpprun_code=1,
            look=report("rank"), differs={
                "report: rank": Differs(None, "1 (local_rank: 1)",
-                                       "garbage is told as such, and the report is still there")}),
-    Case("a program that is not there", ["--no-python", "no-such-program"], refused,
-         differs={"exit": Differs(1, 2, "a mistake is seen before anything starts")}),
-    Case("a script that is not there", ["no_such_script.py"], refused,
-         differs={"exit": Differs(1, 2, "a mistake is seen before anything starts")}),
-    Case("one ends early, the others go on", [TWO, TELL, "always=0:0", "say=x"],
+                                       "garbage is reported as such, the report still exists")}),
+    Case("a missing program", ["--no-python", "no-such-program"], refused,
+         differs={"exit": Differs(1, 2, "an error is found before anything starts")}),
+    Case("a missing script", ["no_such_script.py"], refused,
+         differs={"exit": Differs(1, 2, "an error is found before anything starts")}),
+    Case("one worker ends early, the others continue", [TWO, TELL, "always=0:0", "say=x"],
          both(code, lines)),
     Case("a restart", [LOGS, "-r1", TWO, "--max-restarts=2", TELL, "say=x", "fail=1:3"],
-         both(code, attempts, files, nobody_left,
+         both(code, attempts, files, none_left,
               variables("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS",
                         "TORCHELASTIC_ERROR_FILE"))),
     Case("restarts run out", [LOGS, TWO, "--max-restarts=1", TELL, "always=0:5", "hold"],
-         both(code, attempts_of_rank_0, report("rank", "exitcode"), nobody_left),
+         both(code, attempts_of_rank_0, report("rank", "exitcode"), none_left),
          differs={"exit": Differs(1, 5, OWN_CODE)}),
-    Case("TERM to the launcher", [TWO, TELL, "hold"], both(code, heard, nobody_left),
+    Case("TERM to the launcher", [TWO, TELL, "hold"], both(code, received, none_left),
          differs={"exit": Differs(1, 143, STOPPED)}, during=after_start(signal.SIGTERM)),
-    Case("INT to the launcher", [TWO, TELL, "hold"], both(code, nobody_left),
+    Case("INT to the launcher", [TWO, TELL, "hold"], both(code, none_left),
          differs={"exit": Differs(1, 130, STOPPED)}, during=after_start(signal.SIGINT)),
-    Case("a worker that ignores TERM has its grace",
-         ["--shutdown-timeout=1", TELL, "stubborn", "hold"], both(code, nobody_left),
+    Case("a worker that ignores TERM gets the grace period",
+         ["--shutdown-timeout=1", TELL, "stubborn", "hold"], both(code, none_left),
          differs={"exit": Differs(1, 143, STOPPED)}, during=after_start(signal.SIGTERM, 1)),
-    Case("KILL to the launcher", [TWO, TELL, "hold"], both(code, nobody_left),
-         differs={"left over": Differs("processes", "nobody",
-                                       "whoever ends the launcher ends the workers")},
+    Case("KILL to the launcher", [TWO, TELL, "hold"], both(code, none_left),
+         differs={"left over": Differs("processes", "none",
+                                       "cpprun's watchdog ends the workers")},
          during=after_start(signal.SIGKILL)),
-    Case("a failed worker's children", [TELL, "child", "fail=0:1"], both(code, nobody_left),
-         differs={"left over": Differs("processes", "nobody", "no child of a worker holds a GPU")}),
-    Case("children of a worker that ended well", [TELL, "child"], both(code, nobody_left),
-         differs={"left over": Differs("processes", "nobody", "no child of a worker holds a GPU")}),
+    Case("a failed worker's children", [TELL, "child", "fail=0:1"], both(code, none_left),
+         differs={"left over": Differs("processes", "none", "no child of a worker holds a GPU")}),
+    Case("the children of a worker that succeeded", [TELL, "child"], both(code, none_left),
+         differs={"left over": Differs("processes", "none", "no child of a worker holds a GPU")}),
 ]

@@ -5,12 +5,12 @@ import importlib.metadata
 import socket
 
 from cases import Case, Differs, both, code, content, error_lines, files, lines, litter, refused
-from command_line import mistake
+from command_line import invalid
 
 TELL = "{workers}/tell.py"
 LOGS = "--log-dir={dir}/logs"
 TWO = "--nproc-per-node=2"
-NOT_LITTERED = "nothing is left in the temporary directory that nobody asked for"
+NOT_LITTERED = "nothing unrequested is left in the temporary directory"
 
 HOST = socket.gethostname()
 SINCE_2_14 = "torchrun has it since 2.14"
@@ -18,7 +18,7 @@ TORCH = tuple(int(part) for part in importlib.metadata.version("torch").split(".
 
 
 def since_2_14(**differs):
-    """What is different on purpose from a torchrun that is older, and from no other."""
+    """Intended differences from a torchrun that is older, and from no other."""
     return {} if TORCH >= (2, 14) else {
         facet: Differs(theirs, ours, SINCE_2_14) for facet, (theirs, ours) in differs.items()}
 
@@ -33,16 +33,16 @@ CASES = [
          both(files, lines, error_lines)),
     Case("tee by rank, redirects for all", [LOGS, TWO, "--tee=1:3", "--redirect=1", TELL, "say=x"],
          both(files, lines, error_lines)),
-    Case("a rank that is not there", [LOGS, "--tee=7:3", TELL, "say=x"], both(code, files, lines)),
+    Case("a rank beyond the job", [LOGS, "--tee=7:3", TELL, "say=x"], both(code, files, lines)),
     Case("a log directory and nothing redirected", [LOGS, TWO, TELL, "say=x"],
          both(files, lines, error_lines)),
     Case("an id in the name of the run's directory",
          [LOGS, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--rdzv-id=night", "-r1",
           TELL, "say=x"], files),
-    mistake("a list of streams that ends in a comma", "-r", "0:1,"),
-    mistake("a stream that is none", "-t", "11"),
-    mistake("a rank among digits", "-t", "0:1,1"),
-    mistake("a filter that is no list", "--local-ranks-filter=a"),
+    invalid("a list of streams that ends in a comma", "-r", "0:1,"),
+    invalid("an invalid stream", "-t", "11"),
+    invalid("a rank among digits", "-t", "0:1,1"),
+    invalid("a filter that is not a list", "--local-ranks-filter=a"),
     Case("a file where the log directory should be", ["--log-dir={workers}/tell.py", TELL],
          refused),
     Case("no logs at all", ["--log-dir=/dev/null", TWO, "-t", "3", TELL, "say=x"],
@@ -59,7 +59,7 @@ CASES = [
     Case("the machine's name in a prefix", [LOGS, "-t", "1", TELL, "say=x"], lines,
          env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[${hostname}] "},
          differs=since_2_14(stdout=(["[${hostname}] x said 0"], [f"[{HOST}] x said 0"]))),
-    Case("a prefix by its flag wins over the variable",
+    Case("the flag of a prefix takes precedence over the variable",
          [LOGS, "-t", "1", "--log-line-prefix-template=<${rank}>:", TELL, "say=x"],
          both(code, lines), env={"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[no] "},
          differs=since_2_14(exit=(2, 0), stdout=([], ["<0>:x said 0"]))),
@@ -71,7 +71,7 @@ CASES = [
           "--duplicate-stderr-filters=aloud", TELL, "say=x"],
          both(code, files, lines, content("*/attempt_0/filtered_stdout.log"),
               content("*/attempt_0/filtered_stderr.log"))),
-    Case("chosen lines of those who may speak",
+    Case("chosen lines of the filtered ranks",
          [LOGS, TWO, "-t", "1", "--local-ranks-filter=1", "--duplicate-stdout-filters=said",
           TELL, "say=x"], both(files, content("*/attempt_0/filtered_stdout.log"))),
     Case("a comma within a chosen word",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cases with several nodes, here on one machine, and with PyTorch's own process group."""
 
-from cases import Case, Differs, Mostly, both, code, nobody_left, variables
+from cases import Case, Differs, Mostly, both, code, none_left, variables
 from command_line import RANKS
 from endings import attempts
 
@@ -36,20 +36,20 @@ CASES = [
                 ["--node-rank=1", "--role=b", "--nproc-per-node=2"]]),
     Case("two nodes at an endpoint", [*C10D, "--nproc-per-node=2", TELL], both(code, sizes),
          nodes=[[], []]),
-    Case("one node of one to two, after the last call",
+    Case("one node of one to two, after the settle window",
          ["--nnodes=1:2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:{port}",
           "--rdzv-conf=last_call_timeout=1", TELL], both(code, variables(*RANKS))),
     Case("a failure on one of two nodes", [*STATIC, TELL, "always=1:3", "until=0"],
-         both(code, nobody_left), nodes=[["--node-rank=0"], ["--node-rank=1"]],
-         patience=8,
-         # torchrun's other node has ended well, and waits for the failed one for five minutes.
+         both(code, none_left), nodes=[["--node-rank=0"], ["--node-rank=1"]],
+         timeout=8,
+         # torchrun's other node has succeeded, and waits for the failed one for five minutes.
          differs={"exit": Differs(["still there", 1], [3, 3],
                                   "a failure ends the job everywhere, with its code")}),
     Case("a restart of two nodes counts the same on both",
          [*STATIC, "--max-restarts=2", TELL, "fail=1:3", "until=0"],
          both(code, attempts), nodes=[["--node-rank=0"], ["--node-rank=1"]],
          differs={"attempts": Differs([(0, 0), (0, 1), (1, 1)], [(0, 0), (0, 1), (1, 0), (1, 1)],
-                                      "a failure restarts everybody, and counts for everybody")}),
+                                      "a failure restarts all nodes, and counts for all")}),
     Case("gloo in PyTorch", ["--nproc-per-node=2", "{workers}/sum.py"], both(code, all_reduced)),
     Case("gloo in PyTorch restarts on one node",
          ["--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:{port}",

@@ -4,8 +4,8 @@ launcher is a fork of that, which then runs torchrun's own main function.
 
     torchrun_server.py SOCKET
 
-One connection is one launcher: it says what to run in one line of JSON, hears the launcher's pid,
-and hears its exit code when there is one.
+One connection is one launcher: it sends what to run in one line of JSON, receives the launcher's
+pid, and receives its exit code when there is one.
 """
 
 import json
@@ -37,7 +37,7 @@ def become_launcher(order):
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     except BaseException:
-        # What the interpreter does with an exception that nobody caught.
+        # What the interpreter does with an uncaught exception.
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -55,7 +55,7 @@ def serve(connection):
     try:
         connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
     except OSError:
-        pass  # whoever asked has stopped waiting
+        pass  # the client has stopped waiting
     os._exit(0)
 
 
@@ -78,7 +78,7 @@ def main():
 
 
 class Launcher:
-    """The asking side: as much of subprocess.Popen as the suite uses."""
+    """The client side: as much of subprocess.Popen as the suite uses."""
 
     def __init__(self, server, words, **order):
         self.connection = socket.socket(socket.AF_UNIX)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds a foreign training program against the installed worker component, launches two ranks of it
-# and compares what they learned. Another LibTorch is refused while configuring.
+# and compares what they learned. Another LibTorch is rejected while configuring.
 #   run.sh BUILD_DIRECTORY CXX_COMPILER LIBTORCH_DIRECTORY LIBTORCH_VERSION CPPRUN
 set -eu
 build=$1 compiler=$2 libtorch=$3 version=$4 cpprun=$5
@@ -16,7 +16,7 @@ configure() {
     -DCMAKE_PREFIX_PATH="$work/prefix;$2" >"$work/$1.log" 2>&1
 }
 
-# One that has nothing of a LibTorch but the version is enough to be refused.
+# A LibTorch directory with nothing but the version is enough to be rejected.
 other=$work/other_libtorch
 header=torch/csrc/api/include/torch/version.h
 mkdir -p "$other/include/$(dirname "$header")" "$other/lib"
@@ -34,6 +34,6 @@ cmake --build "$work/build" >"$work/build.log" 2>&1 || { cat "$work/build.log"; 
 timeout 120 "$cpprun" --standalone --nproc-per-node=2 "$work/build/embed_worker" >"$work/output" ||
   { cat "$work/output"; exit 1; }
 cat "$work/output"
-# Each rank trained on other numbers, and all hold the same model: y = a + b.
+# Each rank trained on other numbers, and all have the same model: y = a + b.
 [ "$(wc -l <"$work/output")" = 2 ]
 [ "$(sort -u "$work/output")" = "learned 1" ]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an agent does when its coordinator, its network or its own process stands still: nobody may
-// be alive here when the others have this node's ranks.
+// What an agent does when its coordinator, its network or its own process stops: none of its
+// workers may run when other nodes have its ranks.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ std::string reason_of(const Agent::Actions& actions) {
 
 }  // namespace
 
-TEST_CASE("a master that answers nothing for the lease is gone: the workers are killed, exit 1") {
+TEST_CASE("workers are killed, exit 1, when the master does not respond for the lease") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
@@ -40,18 +40,17 @@ TEST_CASE("a master that answers nothing for the lease is gone: the workers are 
   CHECK(reason_of(last).starts_with("lost contact with master 10.0.0.1:29500: "));
 }
 
-TEST_CASE(
-    "a coordinator that is heard but does not hear us is no coordinator: the way there is cut") {
+TEST_CASE("a coordinator that sends messages but answers no heartbeat loses the link") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  // It still says what it says to everybody; nothing of it answers us.
-  for (int i = 2; i < 7; ++i) stage.heard(t0 + i * 500ms, link::Waiting{"somebody is missing"});
+  // It still broadcasts, but no message answers this node.
+  for (int i = 2; i < 7; ++i) stage.heard(t0 + i * 500ms, link::Waiting{"a node is missing"});
   const auto gone = stage.pass(t0 + 1s + own_lease);
   CHECK(work<supervisor::SignalGroup>(gone).size() == 1);
 }
 
-TEST_CASE("our lease counts from when we sent what was answered, however late the answer came") {
+TEST_CASE("the lease counts from when the answered heartbeat was sent, not from the answer") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 2500ms, link::Heartbeat{.sent = 1s});
@@ -59,7 +58,7 @@ TEST_CASE("our lease counts from when we sent what was answered, however late th
   CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + 1s + own_lease)).size() == 1);
 }
 
-TEST_CASE("an answer that comes late, but in time, is told with what was left of the lease") {
+TEST_CASE("an answer just before the lease expires is reported as a near miss") {
   Stage stage;
   stage.run();
   // In time: a heartbeat's own interval and half of what the lease leaves beside it.
@@ -69,7 +68,7 @@ TEST_CASE("an answer that comes late, but in time, is told with what was left of
   REQUIRE(all<agent::TellNearMiss>(late).size() == 1);
   CHECK(all<agent::TellNearMiss>(late)[0].silence == 2500ms);
   CHECK(all<agent::TellNearMiss>(late)[0].lease == 3s);
-  // What comes with it, out of the same delay, is told no more.
+  // A second answer from the same delay is not reported again.
   const auto with_it = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3s});
   CHECK(all<agent::TellNearMiss>(with_it).empty());
 }
@@ -81,22 +80,22 @@ Agent::Actions answered_on_another_link(Stage& stage, TimePoint now) {
   return stage.heard(now + 100ms, link::Heartbeat{.sent = sent});
 }
 
-TEST_CASE("a seal that waited for longer than the lease starts nothing before it is confirmed") {
+TEST_CASE("a seal that arrives later than the lease starts nothing before it is confirmed") {
   Stage stage;
   stage.join();
   const auto late = stage.heard(t0 + 3200ms, seat());
   CHECK(work<supervisor::Spawn>(late).empty());
   CHECK(said<link::Heartbeat>(stage.agent.advance(t0 + 3200ms)).size() == 1);
-  SUBCASE("the seat is kept, and what followed the seal is heard after it") {
+  SUBCASE("the seat is kept, and messages after the seal are handled after it") {
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 3210ms, link::Save{})).empty());
     const auto confirmed = stage.heard(t0 + 3300ms, link::Heartbeat{.sent = 3200ms});
     CHECK(work<supervisor::Spawn>(confirmed).size() == 1);
   }
-  SUBCASE("the seat is lost, and the node asks for another one") {
+  SUBCASE("the seat is lost, and the node asks for a new one") {
     stage.agent.handle(t0 + 3300ms, agent::LinkDown{"closed by the peer"});
     CHECK(work<supervisor::Spawn>(answered_on_another_link(stage, t0 + 3400ms)).empty());
   }
-  SUBCASE("a master that sends ever more without an answer is given up") {
+  SUBCASE("a master that keeps sending without an answer is abandoned") {
     Agent::Actions actions;
     for (int i = 0; i < 100; ++i) Stage::append(actions, stage.heard(t0 + 3210ms, link::Save{}));
     CHECK(all<agent::HangUp>(actions).size() == 1);
@@ -104,7 +103,7 @@ TEST_CASE("a seal that waited for longer than the lease starts nothing before it
   }
 }
 
-TEST_CASE("a late seal of a link that is gone is not kept for the next one") {
+TEST_CASE("a late seal of a broken link is not kept for the next link") {
   Stage stage;
   stage.join();
   stage.agent.handle(t0 + 3100ms, agent::LinkDown{"closed by the peer"});
@@ -112,11 +111,11 @@ TEST_CASE("a late seal of a link that is gone is not kept for the next one") {
   CHECK(work<supervisor::Spawn>(answered_on_another_link(stage, t0 + 3300ms)).empty());
 }
 
-TEST_CASE("an agent that was stopped for longer than the lease kills its workers when it wakes") {
+TEST_CASE("an agent that was suspended for longer than its lease kills its workers when it wakes") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  // Its watchdog was awake, and says so first.
+  // Its watchdog was awake, and reports first.
   const auto awake = stage.agent.handle(t0 + 60s, agent::Fenced{});
   REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGKILL);
@@ -127,11 +126,11 @@ TEST_CASE("an agent that was stopped for longer than the lease kills its workers
       "has lost its place in the job");
 }
 
-TEST_CASE("a node that slept with its watchdog pauses its workers and asks for its seat") {
+TEST_CASE("a node that was suspended with its watchdog pauses its workers and asks for its seat") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  // What waits in the socket is older than our lease.
+  // The message that waits in the socket is older than the node's lease.
   const auto awake = stage.heard(t0 + 60s, link::Heartbeat{.sent = 2s});
   REQUIRE(work<supervisor::SignalGroup>(awake).size() == 1);
   CHECK(work<supervisor::SignalGroup>(awake)[0].signal == SIGSTOP);
@@ -180,11 +179,11 @@ TEST_CASE("a node that slept with its watchdog pauses its workers and asks for i
   }
 }
 
-TEST_CASE("a node that was suspended for nearly a lease asks for its seat too") {
+TEST_CASE("a node that was suspended for almost a lease also asks for its seat") {
   Stage stage;
   stage.run();
   stage.answered(t0 + 1s);
-  // Its own lease is over, the watchdog's deadline is not.
+  // The node's own lease is over, but the watchdog's deadline is not.
   const TimePoint awake = t0 + 1s + own_lease + 1ms;
   REQUIRE(awake < *stage.agent.overdue_at());
   const auto doubts = stage.agent.advance(awake);
@@ -203,7 +202,7 @@ TEST_CASE("a node that was suspended for nearly a lease asks for its seat too") 
   }
 }
 
-TEST_CASE("a worker that is being ended politely is killed all the same when the lease is over") {
+TEST_CASE("a worker in its grace period is killed when the lease expires") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -212,26 +211,26 @@ TEST_CASE("a worker that is being ended politely is killed all the same when the
   CHECK(work<supervisor::SignalGroup>(gone)[0].signal == SIGKILL);
 }
 
-TEST_CASE("where nothing listens any more at the master, the workers have time to save") {
+TEST_CASE("workers have time to save while nothing listens at the master's address") {
   const auto refused = agent::LinkDown{.reason = "connection refused", .refused = true};
   Stage stage;
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-  SUBCASE("until a master that was started there again could give their ranks away") {
+  SUBCASE("until a restarted master could give their ranks away") {
     stage.agent.handle(t0 + 2s, refused);
     const auto over = stage.pass(t0 + own_lease);
     CHECK(work<supervisor::SignalGroup>(over).empty());
     REQUIRE(work<supervisor::SignalMain>(over).size() == 1);
     CHECK(work<supervisor::SignalMain>(over)[0].signal == SIGTERM);
     CHECK(*stage.agent.overdue_at() > t0 + 4750ms);
-    // Each refusal shows that there is none yet.
+    // Each refusal shows that no master listens yet.
     stage.agent.handle(t0 + 4s, refused);
     CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 6749ms)).empty());
     const auto late = stage.agent.advance(t0 + 6750ms);
     REQUIRE(work<supervisor::SignalGroup>(late).size() == 1);
     CHECK(work<supervisor::SignalGroup>(late)[0].signal == SIGKILL);
   }
-  SUBCASE("until something answers there") {
+  SUBCASE("until a master answers at that address") {
     stage.agent.handle(t0 + 2s, refused);
     stage.pass(t0 + own_lease);
     stage.agent.handle(t0 + 3s, refused);
@@ -241,7 +240,7 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
     CHECK(work<supervisor::SignalGroup>(answered)[0].signal == SIGKILL);
     CHECK(said<link::Join>(answered).empty());
   }
-  SUBCASE("but not where its machine cannot be reached") {
+  SUBCASE("but not when the master's machine is unreachable") {
     stage.agent.handle(t0 + 2s, refused);
     stage.agent.handle(t0 + 2500ms, agent::LinkDown{"no route to host"});
     const auto over = stage.pass(t0 + own_lease);
@@ -250,7 +249,7 @@ TEST_CASE("where nothing listens any more at the master, the workers have time t
   }
 }
 
-TEST_CASE("a node whose workers have saved dials its master no more often than any other") {
+TEST_CASE("a node whose workers have saved does not dial its master more often than others") {
   const auto refused = agent::LinkDown{.reason = "connection refused", .refused = true};
   Config config = two_nodes();
   config.restarts.max = 1;
@@ -272,7 +271,7 @@ TEST_CASE("a node whose workers have saved dials its master no more often than a
   CHECK(dials < 100);
 }
 
-TEST_CASE("a link that is back in time and answered goes on; one that is not answered does not") {
+TEST_CASE("a link that is back in time resumes if it is answered, and only then") {
   Stage stage;
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
@@ -288,7 +287,7 @@ TEST_CASE("a link that is back in time and answered goes on; one that is not ans
   }
 }
 
-TEST_CASE("who is refused while its workers run was given up: they are killed") {
+TEST_CASE("a running node that is rejected kills its workers") {
   Stage stage;
   stage.run();
   const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
@@ -296,7 +295,7 @@ TEST_CASE("who is refused while its workers run was given up: they are killed") 
   CHECK(work<supervisor::SignalGroup>(refused)[0].signal == SIGKILL);
 }
 
-TEST_CASE("a node that has drained says so when it comes back: it is here for another round") {
+TEST_CASE("a drained node reports that it is idle when it reconnects") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -307,14 +306,13 @@ TEST_CASE("a node that has drained says so when it comes back: it is here for an
   CHECK(said<link::Join>(resumed)[0].idle);
 }
 
-TEST_CASE("the host of the coordinator has no lease: it may sleep as long as it likes") {
+TEST_CASE("the coordinator's host has no lease, and may be suspended without limit") {
   Stage stage{true};
   stage.run();
   CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 24h)).empty());
 }
 
-TEST_CASE(
-    "there is a fence while the seat can be lost to somebody, and it moves with every answer") {
+TEST_CASE("a fence exists while the seat can be lost, and moves with every answer") {
   Stage stage;
   CHECK_FALSE(stage.agent.overdue_at());
   stage.run();
@@ -323,10 +321,10 @@ TEST_CASE(
   CHECK(fence < t0 + 3s);
   stage.answered(t0 + 1s);
   CHECK(stage.agent.overdue_at() == fence + 1s);
-  SUBCASE("whoever has lost it keeps it no more") {
+  SUBCASE("a node that has lost its seat has no fence") {
     stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
   }
-  SUBCASE("workers of a job that is over have their grace, whether the master is there or not") {
+  SUBCASE("workers of a finished job have their grace, with or without a master") {
     stage.heard(t0 + 1s, link::Finish{.exit_code = 143, .reason = "asked to stop by SIGTERM"});
   }
   CHECK_FALSE(stage.agent.overdue_at());
@@ -335,19 +333,19 @@ TEST_CASE(
   CHECK_FALSE(host.agent.overdue_at());
 }
 
-TEST_CASE("signals that ask nobody to end are passed on to the workers, and nothing ends") {
+TEST_CASE("a signal that does not ask to exit is forwarded to the workers, and stops nothing") {
   Stage stage;
   stage.run();
   const auto passed = stage.agent.handle(t0, agent::Signalled{SIGUSR1});
   REQUIRE(work<supervisor::SignalGroup>(passed).size() == 1);
   CHECK(work<supervisor::SignalGroup>(passed)[0].signal == SIGUSR1);
   CHECK(said<link::Leave>(passed).empty());
-  // Without workers there is nobody to pass them on to.
+  // Without workers it goes nowhere.
   Stage early;
   CHECK(early.agent.handle(t0, agent::Signalled{SIGUSR2}).empty());
 }
 
-TEST_CASE("a failure is told with the time at which it was noticed, before drained is said") {
+TEST_CASE("a failure is reported with the time it was noticed, before drained") {
   Stage stage;
   stage.run();
   const auto ended = stage.end_worker(t0 + 1500ms, {.value = 3});
@@ -356,7 +354,7 @@ TEST_CASE("a failure is told with the time at which it was noticed, before drain
   CHECK(said<link::Drained>(ended).size() == 1);
 }
 
-TEST_CASE("a worker that failed by itself while it was being ended is told of, too") {
+TEST_CASE("a worker that failed by itself while it was being stopped is reported too") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -364,7 +362,7 @@ TEST_CASE("a worker that failed by itself while it was being ended is told of, t
   REQUIRE(said<link::Failed>(ended).size() == 1);
   CHECK(said<link::Failed>(ended)[0].failure.status == link::ExitStatus{true, SIGSEGV});
   REQUIRE(said<link::Drained>(ended).size() == 1);
-  // In this order, or the coordinator would take it for another round's.
+  // In this order, or the coordinator would count it for another round.
   const auto position = [&ended](auto wanted) {
     return std::find_if(ended.begin(), ended.end(), [&](const agent::Action& action) {
       const auto* say = std::get_if<agent::Say>(&action);
@@ -374,7 +372,8 @@ TEST_CASE("a worker that failed by itself while it was being ended is told of, t
   CHECK(position(link::Failed{}) < position(link::Drained{}));
 }
 
-TEST_CASE("a master at another's address says so at once, asks who hosts there, and goes on") {
+TEST_CASE(
+    "a master whose address belongs to another machine warns, probes that address, and continues") {
   Config config = two_nodes();
   config.node_rank = 0;
   Stage stage{true, config};
@@ -388,27 +387,27 @@ TEST_CASE("a master at another's address says so at once, asks who hosts there, 
   REQUIRE(asks.size() == 1);
   CHECK(asks[0].addresses == std::vector<std::string>{"10.0.0.1"});
   CHECK(asks[0].question == link::WhoHosts{.job = "j", .host = "beta", .pid = 42});
-  SUBCASE("it was itself, by a roundabout way") {
+  SUBCASE("the probe reached this master by another route") {
     const auto answered = stage.agent.handle(
         t0, agent::Answered{{.job = "j", .host = "beta", .pid = 42, .itself = true}});
     CHECK(answered.empty());
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).empty());
   }
-  SUBCASE("it was another master of the job: one is too many") {
+  SUBCASE("another master of the same job answers") {
     const auto answered =
         stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
     REQUIRE(all<agent::Exit>(answered).size() == 1);
     CHECK(all<agent::Exit>(answered)[0].code == 1);
     CHECK(all<agent::Exit>(answered)[0].reason.find("two masters") == 0);
   }
-  SUBCASE("nobody answers: it asks again, until the round begins") {
+  SUBCASE("no master answers: it probes again until the round begins") {
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);
     stage.heard(t0 + 6s, seat());
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 10s)).empty());
   }
 }
 
-TEST_CASE("a master on loopback says so when somebody is waited for, and when it gives up") {
+TEST_CASE("a master on loopback warns while it waits for nodes, and when it gives up") {
   Config config = two_nodes();
   config.endpoint.host = "127.0.0.1";
   Stage stage{true, config};
@@ -422,16 +421,16 @@ TEST_CASE("a master on loopback says so when somebody is waited for, and when it
   CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
 }
 
-TEST_CASE("a master that cannot resolve its own name says so and looks again") {
+TEST_CASE("a master that cannot resolve its own name warns and resolves again") {
   Stage stage{true};
   CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
-  const auto told = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].reason.find("cannot resolve \"10.0.0.1\" (Host not found)") == 0);
+  const auto waiting = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  REQUIRE(waiting.size() == 1);
+  CHECK(waiting[0].reason.find("cannot resolve \"10.0.0.1\" (Host not found)") == 0);
   CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
 }
 
-TEST_CASE("who is refused at its own address is told that nobody hosts on this machine") {
+TEST_CASE("a node refused at its own address reports that no coordinator runs on this machine") {
   Stage stage;
   stage.agent.handle(t0, agent::LinkDown{"connection refused", {"10.0.0.2"}, true});
   const auto own = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));

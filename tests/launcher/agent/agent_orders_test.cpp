@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an agent does when the coordinator passes on what an operator asks.
+// What an agent does when the coordinator forwards an operator's command.
 
 #include <doctest/doctest.h>
 
@@ -21,7 +21,7 @@ link::Save save_at(link::AgentTime at, RoundNumber round = first) {
 
 }  // namespace
 
-TEST_CASE("the workers are sent the signal at the moment that all were told, and once") {
+TEST_CASE("a save signals the workers once, at the moment set for all nodes") {
   Stage stage;
   stage.run();
   CHECK(work<supervisor::SignalWorker>(stage.heard(t0 + 100ms, save_at(900ms))).empty());
@@ -33,7 +33,7 @@ TEST_CASE("the workers are sent the signal at the moment that all were told, and
   CHECK(work<supervisor::SignalWorker>(stage.agent.advance(t0 + 901ms)).empty());
 }
 
-TEST_CASE("who hears of the moment late does it at once, and none waits for a year") {
+TEST_CASE("a late save is delivered at once, and a distant one after a minute") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 2s, save_at(900ms));
@@ -48,7 +48,7 @@ TEST_CASE("who hears of the moment late does it at once, and none waits for a ye
   CHECK(work<supervisor::SignalWorker>(stage.agent.advance(t0 + 62s)).size() == 1);
 }
 
-TEST_CASE("another round is not asked to save, nor one that is being ended") {
+TEST_CASE("a save of another round, or of a draining one, is ignored") {
   Stage stage;
   stage.run();
   stage.heard(t0, save_at(0s, second));
@@ -58,7 +58,7 @@ TEST_CASE("another round is not asked to save, nor one that is being ended") {
   CHECK(work<supervisor::SignalWorker>(stage.agent.advance(t0 + 2s)).empty());
 }
 
-TEST_CASE("a save does not outlive its round") {
+TEST_CASE("a pending save ends with its round") {
   Stage stage;
   stage.run();
   stage.heard(t0, save_at(900ms));
@@ -69,36 +69,37 @@ TEST_CASE("a save does not outlive its round") {
   CHECK(work<supervisor::SignalWorker>(stage.agent.advance(t0 + 900ms)).empty());
 }
 
-TEST_CASE("a notice goes to the workers that take it, and ends nothing") {
+TEST_CASE("a notice goes to workers that handle the signal, and stops nothing") {
   Config config = two_nodes();
   config.notices = {SIGUSR1};
   Stage stage{false, config};
-  CHECK(stage.agent.handle(t0, agent::Signalled{SIGUSR1}).empty());  // nobody is here yet
+  CHECK(stage.agent.handle(t0, agent::Signalled{SIGUSR1}).empty());  // no worker runs yet
   stage.run();
-  const auto told = stage.agent.handle(t0, agent::Signalled{SIGUSR1});
-  CHECK(work<supervisor::SignalGroup>(told).empty());
-  REQUIRE(work<supervisor::SignalWorker>(told).size() == 1);
-  CHECK(work<supervisor::SignalWorker>(told)[0] == supervisor::SignalWorker{LocalRank{0}, SIGUSR1});
-  CHECK(said<link::Leave>(told).empty());
+  const auto actions = stage.agent.handle(t0, agent::Signalled{SIGUSR1});
+  CHECK(work<supervisor::SignalGroup>(actions).empty());
+  REQUIRE(work<supervisor::SignalWorker>(actions).size() == 1);
+  CHECK(work<supervisor::SignalWorker>(actions)[0] ==
+        supervisor::SignalWorker{LocalRank{0}, SIGUSR1});
+  CHECK(said<link::Leave>(actions).empty());
 }
 
-TEST_CASE("a preemption notice reaches the coordinator once, and over a broken link later") {
+TEST_CASE("a preemption notice reaches the coordinator once, or later if the link is down") {
   Stage stage;
   const auto early = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
   CHECK(all<agent::TellNote>(early)[0].sentence ==
         "note: preemption notice (file /run/preempt), with no worker that could save");
   stage.run();
-  const auto told = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
-  REQUIRE(said<link::Heartbeat>(told).size() == 1);
-  CHECK(said<link::Heartbeat>(told)[0].notice == "file /run/preempt");
-  CHECK(all<agent::TellNote>(told)[0].sentence ==
+  const auto actions = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
+  REQUIRE(said<link::Heartbeat>(actions).size() == 1);
+  CHECK(said<link::Heartbeat>(actions)[0].notice == "file /run/preempt");
+  CHECK(all<agent::TellNote>(actions)[0].sentence ==
         "note: preemption notice (file /run/preempt); asking all ranks to save");
   const auto next = said<link::Heartbeat>(stage.agent.advance(t0 + 1s));
   REQUIRE(next.size() == 1);
   CHECK(next[0].notice.empty());
 }
 
-TEST_CASE("who ends a job by a signal is in its reason") {
+TEST_CASE("the reason names the sender of the signal that ended the job") {
   Stage stage;
   stage.run();
   const auto leaving =
@@ -108,7 +109,7 @@ TEST_CASE("who ends a job by a signal is in its reason") {
         "asked to stop by SIGTERM: Slurm ended the job (time limit)");
 }
 
-TEST_CASE("who is sent away says who asked for it, and ends with 0") {
+TEST_CASE("a dismissal of a drained node is reported with its author, and the exit code is 0") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 1s, link::Drain{first, "uid 0 (root) drained node 1 on beta"});
@@ -120,7 +121,7 @@ TEST_CASE("who is sent away says who asked for it, and ends with 0") {
         "this node leaves the job: uid 0 (root) drained node 1 on beta");
 }
 
-TEST_CASE("who waits for a seat can be sent away, who has workers cannot") {
+TEST_CASE("a dismissal ends a waiting node, and is ignored while workers run") {
   Stage waiting;
   waiting.join();
   CHECK(all<agent::Exit>(waiting.heard(t0, link::Dismissed{"a test"}))[0].code == 0);
@@ -129,7 +130,7 @@ TEST_CASE("who waits for a seat can be sent away, who has workers cannot") {
   CHECK(running.heard(t0, link::Dismissed{"a test"}).empty());
 }
 
-TEST_CASE("a node that has done its work and is asked to stop has drained: nobody waits for it") {
+TEST_CASE("a node that has succeeded leaves as drained when it is asked to stop") {
   Stage stage;
   stage.run();
   stage.end_worker(t0, {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An agent that has lost its seat: it ends whoever runs here, and asks for a seat again.
+// An agent that has lost its seat: it stops its workers, and asks for a seat again.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ void fall_silent(Stage& stage) {
 
 }  // namespace
 
-TEST_CASE("an elastic node that was cut off ends its workers, and comes back as a newcomer") {
+TEST_CASE("an elastic node that was cut off stops its workers and rejoins as a new node") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   const auto out = stage.end_worker(t0 + 4s, killed);
@@ -48,7 +48,7 @@ TEST_CASE("an elastic node that was cut off ends its workers, and comes back as 
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 6s, seat(RoundNumber{7}))).size() == 1);
 }
 
-TEST_CASE("whoever comes back gives up after join_timeout, and says what was missing") {
+TEST_CASE("a rejoining node gives up after join_timeout, and reports what was missing") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   stage.end_worker(t0 + 4s, killed);
@@ -62,7 +62,8 @@ TEST_CASE("whoever comes back gives up after join_timeout, and says what was mis
         "gave up after 600 s: no response from the master at 10.0.0.1:29500: connection refused");
 }
 
-TEST_CASE("a job of fixed size that may restart takes a node back, whatever it has used of them") {
+TEST_CASE(
+    "a fixed-size job takes a node back if it may restart, however many restarts it has used") {
   Config config = two_nodes();
   config.restarts.max = 1;
   Stage stage(false, config);
@@ -76,7 +77,7 @@ TEST_CASE("a job of fixed size that may restart takes a node back, whatever it h
   spent.heard(t0, last_chance);
   spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
   spent.pass(t0 + 2750ms);
-  // Coming back spends none, and the others wait for it.
+  // Rejoining uses no restart, and the other nodes wait for it.
   CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).empty());
 
   Stage never(false, two_nodes());
@@ -84,7 +85,7 @@ TEST_CASE("a job of fixed size that may restart takes a node back, whatever it h
   CHECK(all<agent::Exit>(never.end_worker(t0 + 4s, killed)).size() == 1);
 }
 
-TEST_CASE("a link that comes up after the lease resumes nothing: the workers end first") {
+TEST_CASE("a link that comes up after the lease does not resume: the workers are stopped first") {
   Stage stage(false, one_or_two_nodes());
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
@@ -95,15 +96,15 @@ TEST_CASE("a link that comes up after the lease resumes nothing: the workers end
   CHECK(work<supervisor::SignalGroup>(late).size() == 1);
 }
 
-TEST_CASE("who has lost its seat is heard no more, however long its workers take to be gone") {
+TEST_CASE("a node that has lost its seat sends nothing, however long its workers take to exit") {
   Stage stage(false, one_or_two_nodes());
   stage.run();
-  // The link is sound, only the answers come too late: the coordinator would believe every word.
+  // The link works, only the answers are late: the coordinator would accept every message.
   stage.heard(t0 + 2s, link::Heartbeat{.sent = 1us});
   const auto fenced = stage.pass(t0 + 2751ms);
   CHECK(work<supervisor::SignalGroup>(fenced).size() == 1);
   CHECK(all<agent::HangUp>(fenced).size() == 1);
-  // Its worker sits in the kernel and is given up.
+  // Its worker is stuck in the kernel and is given up.
   auto given_up = stage.agent.advance(t0 + 3s + bounds::kill_timeout);
   stage.examine_all(t0 + 3s + bounds::kill_timeout, given_up);
   auto swept = stage.worker(t0 + 3s + bounds::kill_timeout, supervisor::NodeSwept{});
@@ -115,7 +116,7 @@ TEST_CASE("who has lost its seat is heard no more, however long its workers take
   CHECK(all<agent::Exit>(given_up)[0].reason.find("uninterruptible sleep") != std::string::npos);
 }
 
-TEST_CASE("a seat that is refused to a running node is lost: its workers end, then it comes back") {
+TEST_CASE("a running node whose seat is rejected stops its workers, then rejoins") {
   Stage stage(false, one_or_two_nodes());
   stage.run();
   const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
@@ -125,11 +126,11 @@ TEST_CASE("a seat that is refused to a running node is lost: its workers end, th
   stage.agent.advance(t0 + 3s);
   const auto back = stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(back).size() == 1);
-  // To a newcomer a refusal is the end.
+  // For a new node a rejection is final.
   CHECK(all<agent::Exit>(stage.heard(t0 + 3s, link::Refused{"no seat"})).size() == 1);
 }
 
-TEST_CASE("a node that is asked to stop while it is cut off does not come back") {
+TEST_CASE("a node that is asked to stop while it is cut off does not rejoin") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   stage.agent.handle(t0 + 3s, agent::Signalled{SIGTERM});
@@ -138,7 +139,7 @@ TEST_CASE("a node that is asked to stop while it is cut off does not come back")
   CHECK(last[0].code == 143);
 }
 
-TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer without a limit") {
+TEST_CASE("a spare that lost its master waits for join_timeout only") {
   Stage stage;
   stage.join();
   stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
@@ -149,7 +150,7 @@ TEST_CASE("a spare whose master is gone waits for join_timeout, and no longer wi
         "gave up after 600 s: no response from the master at 10.0.0.1:29500: connection reset");
 }
 
-TEST_CASE("a running node that is told to wait for a leader keeps its seat, however long") {
+TEST_CASE("a running node that receives waiting keeps its seat, however long it waits") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Waiting{.reason = "a new leader is being elected"});
@@ -161,7 +162,7 @@ TEST_CASE("a running node that is told to wait for a leader keeps its seat, howe
 
 namespace {
 
-// Its worker has ended with 0, the peers go on.
+// Its worker has exited with 0, the peers continue.
 void succeed(Stage& stage) {
   stage.run();
   REQUIRE(said<link::Succeeded>(stage.end_worker(t0 + 1s, {})).size() == 1);
@@ -169,7 +170,7 @@ void succeed(Stage& stage) {
 
 }  // namespace
 
-TEST_CASE("who has nothing left to fence waits for the end to be told, whatever the lease says") {
+TEST_CASE("a node that has succeeded waits for the job's result after the lease has expired") {
   Stage stage;
   succeed(stage);
   CHECK_FALSE(stage.agent.overdue_at());
@@ -193,18 +194,19 @@ TEST_CASE("who has nothing left to fence waits for the end to be told, whatever 
   CHECK(last[0].code == 0);
 }
 
-TEST_CASE("who is not told how the job ended says that its own workers ended with 0") {
+TEST_CASE(
+    "a node that does not learn the job's result reports that its own workers exited with 0") {
   Stage stage;
   succeed(stage);
   stage.agent.handle(t0 + 1s, agent::LinkDown{"no route to host"});
   stage.agent.advance(t0 + 3s);
   Agent::Actions out;
   std::string reason;
-  SUBCASE("nobody answers for join_timeout") {
+  SUBCASE("no master answers for join_timeout") {
     out = stage.agent.advance(t0 + 603s);
     reason = "gave up after 600 s: no response from the master at 10.0.0.1:29500: no route to host";
   }
-  SUBCASE("nobody there knows the round") {
+  SUBCASE("the master does not know the round") {
     stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});
     out = stage.heard(t0 + 4s, link::Refused{"round 1 is not known here"});
     reason = "the master at 10.0.0.1:29500 rejected this node: round 1 is not known here";
@@ -217,22 +219,22 @@ TEST_CASE("who is not told how the job ended says that its own workers ended wit
             reason);
 }
 
-TEST_CASE("who has succeeded and is back when its round went on without it is a newcomer") {
+TEST_CASE("a node that succeeded rejoins as a new node when its round continued without it") {
   Stage stage;
   succeed(stage);
-  SUBCASE("told to wait for a seat") {
+  SUBCASE("it receives waiting") {
     stage.heard(t0 + 2s, link::Waiting{"1 of 2 nodes have joined"});
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
   }
-  SUBCASE("given one at once") {
+  SUBCASE("it receives a seat at once") {
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(second))).size() == 1);
   }
-  SUBCASE("but its own round does not begin twice") {
+  SUBCASE("but its own round does not start twice") {
     CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2500ms, seat(first))).empty());
   }
 }
 
-TEST_CASE("who meets a job that is over without ever having had a seat ends as the job did") {
+TEST_CASE("a node that joins a finished job without ever having had a seat exits as the job did") {
   Stage stage;
   stage.join();
   const auto over = stage.heard(t0 + 1s, link::Finish{.reason = "every worker finished"});
@@ -243,7 +245,7 @@ TEST_CASE("who meets a job that is over without ever having had a seat ends as t
         "the job ended without this node: every worker finished");
 }
 
-TEST_CASE("an agent says when it was asked to stop, and blames nobody who ends badly after that") {
+TEST_CASE("an agent that was asked to stop does not report later failures as causes") {
   Stage stage;
   stage.run();
   const auto stopping = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
@@ -254,15 +256,15 @@ TEST_CASE("an agent says when it was asked to stop, and blames nobody who ends b
   CHECK(said<link::Drained>(ended).size() == 1);
 }
 
-TEST_CASE("an agent that sleeps through the end of its patience reads before it gives up, once") {
+TEST_CASE("an agent suspended past its timeout reads pending messages before it gives up, once") {
   Stage stage(true);
   stage.join();
   const auto woken_at = t0 + two_nodes().join_timeout + 60s;
   CHECK(all<agent::Exit>(stage.agent.advance(woken_at)).empty());
-  SUBCASE("what was said meanwhile counts") {
+  SUBCASE("a pending message counts") {
     CHECK(work<supervisor::Spawn>(stage.heard(woken_at, seat())).size() == 1);
   }
-  SUBCASE("nothing was") {
+  SUBCASE("no message is pending") {
     CHECK(all<agent::Exit>(stage.agent.advance(woken_at + 1s)).size() == 1);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One agent of a job of two nodes, led step by step to where a test begins.
+// One agent of a job of two nodes, brought step by step to where a test begins.
 
 #include <doctest/doctest.h>
 
@@ -86,7 +86,7 @@ inline bool kills(const Agent::Actions& actions) {
   return signals.size() == 1 && signals[0].signal == SIGKILL;
 }
 
-// One agent with one worker, led step by step to where a test begins.
+// One agent with one worker, brought step by step to where a test begins.
 struct Stage {
   explicit Stage(bool hosts_coordinator = false, const Config& config = two_nodes())
       : agent(config, facts(hosts_coordinator)) {
@@ -100,7 +100,7 @@ struct Stage {
   Agent::Actions worker(TimePoint now, supervisor::ProcessEvent event) {
     auto actions = agent.handle(now, agent::FromWorker{std::move(event)});
     CHECK_FALSE(agent.check());
-    // The workers of these tests have started nothing.
+    // The workers of these tests have started no processes.
     if (!work<supervisor::WatchTree>(actions).empty()) {
       append(actions, agent.handle(now, agent::FromWorker{supervisor::TreeSeen{}}));
     }
@@ -112,7 +112,7 @@ struct Stage {
     heard(t0, seat());
     worker(t0, supervisor::Started{LocalRank{0}, 100});
   }
-  // What the agent does until then, awake at each of its deadlines.
+  // What the agent does until then, advanced at each of its deadlines.
   Agent::Actions pass(TimePoint until) {
     Agent::Actions actions;
     for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
@@ -120,7 +120,7 @@ struct Stage {
     }
     return actions;
   }
-  // The coordinator answers a heartbeat that was sent in that same moment.
+  // The coordinator answers a heartbeat that was sent at the same moment.
   void answered(TimePoint now) {
     heard(now, link::Heartbeat{
                    .sent = std::chrono::duration_cast<link::AgentTime>(now.time_since_epoch())});
@@ -135,7 +135,7 @@ struct Stage {
     append(actions, std::move(finished));
     return actions;
   }
-  // Every question for evidence is answered.
+  // Answers every request for evidence.
   void examine_all(TimePoint now, Agent::Actions& actions, const std::string& said_last = {}) {
     for (const auto& examine : all<agent::Examine>(Agent::Actions{actions})) {
       Evidence evidence{.outcome = examine.outcome};

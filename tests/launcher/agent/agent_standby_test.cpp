@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An agent whose coordinator is lost, and who goes on with the job then.
+// An agent that loses its coordinator and continues the job with another one.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ const Endpoint master{"10.0.0.1", 29500};
 const Endpoint standby{"10.0.0.9", 4711};
 constexpr Duration timeout = bounds::vote_timeout(3s);
 
-// Running, with a standby that is somebody else, or itself.
+// Running, with a standby that is another node, or itself.
 struct Elastic : Stage {
   explicit Elastic(bool is_standby = false) : Stage(false, elastic()) {
     run();
@@ -39,7 +39,7 @@ struct Elastic : Stage {
     }
     heard(t0, link::Standby{first, standby.host, standby.port});
   }
-  // Nobody answers any more, and its worker is gone.
+  // The master no longer answers, and the worker is gone.
   Agent::Actions lose_master() {
     agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
     auto actions = pass(t0 + 2750ms);
@@ -47,7 +47,7 @@ struct Elastic : Stage {
     agent.handle(t0 + 2800ms, agent::LinkDown{"no answer"});
     return actions;
   }
-  // All that it dials until then.
+  // All endpoints that it dials until then.
   std::vector<Endpoint> dialled(TimePoint until) {
     std::vector<Endpoint> places;
     for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
@@ -64,7 +64,7 @@ struct Elastic : Stage {
 
 }  // namespace
 
-TEST_CASE("a join says that this node can lead, where that can help") {
+TEST_CASE("a join states that this node can lead, where that is useful") {
   Agent able{elastic(), facts()};
   able.start(t0);
   CHECK(said<link::Join>(able.handle(t0, agent::LinkUp{"10.0.0.2"}))[0].can_lead);
@@ -82,8 +82,7 @@ TEST_CASE("a join says that this node can lead, where that can help") {
 }
 
 TEST_CASE(
-    "who lost its master asks it until its vote may be given, and then the standby in turns with "
-    "it") {
+    "a node that lost its master dials it until it may vote, then alternates with the standby") {
   Elastic stage;
   stage.lose_master();
   const auto before = stage.dialled(t0 + timeout - 1ms);
@@ -94,7 +93,7 @@ TEST_CASE(
   for (std::size_t i = 0; i < later.size(); ++i) CHECK(later[i] == (i % 2 == 0 ? standby : master));
 }
 
-TEST_CASE("a vote that was given binds until the standby says that it does not lead") {
+TEST_CASE("a vote binds until the standby answers that it is not the leader") {
   Elastic stage;
   stage.lose_master();
   stage.dialled(t0 + timeout - 1ms);
@@ -105,7 +104,7 @@ TEST_CASE("a vote that was given binds until the standby says that it does not l
   CHECK(said<link::Join>(joined)[0].after == RoundNumber{});
   stage.agent.handle(t0 + 5s, agent::LinkDown{"connection reset"});
   for (const Endpoint& each : stage.dialled(t0 + 30s)) CHECK(each == standby);
-  // It is up again, and says so.
+  // The standby is up again, and answers.
   stage.agent.advance(t0 + 31s);
   stage.agent.handle(t0 + 31s, agent::LinkUp{"10.0.0.2"});
   stage.heard(t0 + 31s, link::NotLeading{"the coordinator responds again"});
@@ -114,7 +113,7 @@ TEST_CASE("a vote that was given binds until the standby says that it does not l
   CHECK(std::ranges::count(free, master) > 0);
 }
 
-TEST_CASE("a master that is back is followed without a vote, and nobody else is any more") {
+TEST_CASE("a master that is back is followed without a vote, and no other leader is") {
   Elastic stage;
   stage.lose_master();
   stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
@@ -122,17 +121,17 @@ TEST_CASE("a master that is back is followed without a vote, and nobody else is 
   for (const Endpoint& each : stage.dialled(t0 + 20s)) CHECK(each == master);
 }
 
-TEST_CASE("who has seen the round end in order, or done its part, has no vote") {
+TEST_CASE("a node that has drained, or has succeeded, has no vote") {
   for (const bool drained : {true, false}) {
     CAPTURE(drained);
     Elastic stage;
-    Agent::Actions told;
+    Agent::Actions ended;
     if (drained) stage.heard(t0 + 1s, link::Drain{first, "rank 0 failed"});
-    told =
+    ended =
         stage.end_worker(t0 + 1s, drained ? link::ExitStatus{true, SIGTERM} : link::ExitStatus{});
     if (drained) {
-      REQUIRE(said<link::Drained>(told).size() == 1);
-      CHECK(said<link::Drained>(told)[0].asked);
+      REQUIRE(said<link::Drained>(ended).size() == 1);
+      CHECK(said<link::Drained>(ended)[0].asked);
     }
     stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
     stage.pass(t0 + 2750ms);
@@ -148,14 +147,14 @@ TEST_CASE("who has seen the round end in order, or done its part, has no vote") 
         join = said<link::Join>(stage.agent.handle(*due, agent::LinkUp{"10.0.0.2"}))[0];
       }
     }
-    // It asks the standby, for a seat or for how the job ends.
+    // It asks the standby for a seat, or for the job's result.
     REQUIRE(join);
     CHECK(join->vote == RoundNumber{});
     CHECK(join->done == !drained);
   }
 }
 
-TEST_CASE("a node whose round drains votes until it is asked to give its vote up") {
+TEST_CASE("a node whose round drains can vote until it is asked to give up its vote") {
   for (const bool recalled : {false, true}) {
     CAPTURE(recalled);
     Elastic stage;
@@ -179,7 +178,8 @@ TEST_CASE("a node whose round drains votes until it is asked to give its vote up
   }
 }
 
-TEST_CASE("a node that loses its master while the job is being ended does not wait for another") {
+TEST_CASE(
+    "a node that loses its master while the job is being stopped does not wait for a leader") {
   Elastic stage;
   stage.heard(t0,
               link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
@@ -191,7 +191,7 @@ TEST_CASE("a node that loses its master while the job is being ended does not wa
   CHECK(last[0].reason.ends_with("; the job was being stopped"));
 }
 
-TEST_CASE("where the job is being ended, no standby can lead, and the workers have time to save") {
+TEST_CASE("while the job is being stopped no standby can lead, and the workers have time to save") {
   Elastic stage;
   stage.heard(t0,
               link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
@@ -201,7 +201,7 @@ TEST_CASE("where the job is being ended, no standby can lead, and the workers ha
   CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, {})).size() == 1);
 }
 
-TEST_CASE("a master that is asked to end, and may not decide, waits until somebody leads") {
+TEST_CASE("a master without a majority that is asked to stop waits for a leader") {
   const auto begin = [] {
     auto stage = std::make_unique<Stage>(true, elastic());
     stage->run();
@@ -211,7 +211,7 @@ TEST_CASE("a master that is asked to end, and may not decide, waits until somebo
     stage->heard(t0 + 2s, link::Refused{"too few of the 3 nodes answer"});
     return stage;
   };
-  SUBCASE("it leads again, and transfers leadership") {
+  SUBCASE("it becomes the leader again, and transfers leadership") {
     const auto stage = begin();
     stage->agent.handle(t0 + 2s, agent::Leads{.again = true});
     auto actions = stage->end_worker(t0 + 2s, {true, SIGKILL});
@@ -224,10 +224,10 @@ TEST_CASE("a master that is asked to end, and may not decide, waits until somebo
     REQUIRE(last.size() == 1);
     CHECK(last[0].code == 128 + SIGTERM);
   }
-  SUBCASE("it does not for two leases: others lead, or nobody can") {
+  SUBCASE("it does not for two leases: another node leads, or none can") {
     const auto stage = begin();
     CHECK(all<agent::Exit>(stage->end_worker(t0 + 2s, {true, SIGKILL})).empty());
-    // Nor does it ask another one for a seat.
+    // Nor does it ask another leader for a seat.
     std::vector<agent::Exit> last;
     for (auto due = stage->agent.next_deadline(); due && last.empty();
          due = stage->agent.next_deadline()) {
@@ -247,22 +247,21 @@ TEST_CASE("a master that is asked to end, and may not decide, waits until somebo
   }
 }
 
-TEST_CASE(
-    "the standby takes the record in parts, says where it stands, and says often that it is here") {
+TEST_CASE("the standby assembles the record from parts, announces itself, and heartbeats often") {
   Elastic stage{true};
   REQUIRE(all<agent::StandBy>(stage.kept).size() == 1);
   CHECK(all<agent::StandBy>(stage.kept)[0].record == "abcd");
   CHECK(said<link::Stands>(stage.stands).size() == 1);
-  stage.answered(t0 + 1s);  // the heartbeat of before is sent
+  stage.answered(t0 + 1s);  // the previous heartbeat is sent
   stage.agent.advance(t0 + 1s);
   CHECK(*stage.agent.next_deadline() < t0 + 1500ms);
-  // What belongs to another link is no part of it.
+  // A part from another link does not belong to the record.
   Elastic other;
   other.heard(t0, link::Record{first, 0, 3, "ab"});
   CHECK(all<agent::StandBy>(other.heard(t0, link::Record{first, 2, 3, "ef"})).empty());
 }
 
-TEST_CASE("the standby votes for itself, leads when it is told so, and is a host from then on") {
+TEST_CASE("the standby votes for itself, leads once elected, and is the host from then on") {
   Elastic stage{true};
   auto actions = stage.lose_master();
   CHECK(all<agent::Stand>(actions).empty());
@@ -281,7 +280,7 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   const auto spawned = work<supervisor::Spawn>(round);
   REQUIRE(spawned.size() == 1);
   CHECK(spawned[0].spec.variables.at("MASTER_ADDR") == standby.host);
-  // It looks for a master that may have come anew.
+  // It looks for a former master that may have restarted.
   const auto looks = all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s));
   REQUIRE(looks.size() == 1);
   CHECK(looks[0].addresses == std::vector<std::string>{master.host});
@@ -289,7 +288,8 @@ TEST_CASE("the standby votes for itself, leads when it is told so, and is a host
   CHECK(looks[0].question.leads_port == standby.port);
 }
 
-TEST_CASE("a node that replaces the standby is the standby when it is told so, and no other is") {
+TEST_CASE(
+    "a node that replaces the standby is the standby once it is named, and the old one is not") {
   // Both have the same port.
   const link::Standby before{first, "10.0.0.8", 4711};
   const link::Standby own{first, standby.host, 4711};
@@ -300,12 +300,12 @@ TEST_CASE("a node that replaces the standby is the standby when it is told so, a
   stage.heard(t0, link::Record{first, 0, 1, "abcd"});
   stage.agent.handle(t0, agent::StandsBy{first, 4711});
   bool stands = false;
-  SUBCASE("not yet") {}
-  SUBCASE("told") {
+  SUBCASE("it is not named yet") {}
+  SUBCASE("it is named") {
     stage.heard(t0, own);
     stands = true;
   }
-  SUBCASE("and replaced itself") {
+  SUBCASE("it is named, and then replaced") {
     stage.heard(t0, own);
     stage.heard(t0, after);
   }
@@ -314,7 +314,7 @@ TEST_CASE("a node that replaces the standby is the standby when it is told so, a
   CHECK(all<agent::Stand>(actions).size() == (stands ? 1 : 0));
 }
 
-TEST_CASE("the standby's vote for itself is taken back when the master is there") {
+TEST_CASE("the standby withdraws its own vote when the master is back") {
   Elastic stage{true};
   stage.lose_master();
   stage.pass(t0 + timeout);
@@ -322,11 +322,12 @@ TEST_CASE("the standby's vote for itself is taken back when the master is there"
   REQUIRE(all<agent::Stand>(back).size() == 1);
   CHECK(all<agent::Stand>(back)[0].own.vote == RoundNumber{});
   REQUIRE(said<link::Join>(back).size() == 1);
-  // Before that coordinator hears of this node.
+  // Before that coordinator receives the join of this node.
   CHECK(std::holds_alternative<agent::Stand>(back[0]));
 }
 
-TEST_CASE("a master that leads no more ends its workers at once, and asks the standby for a seat") {
+TEST_CASE(
+    "a master that lost leadership stops its workers at once, and asks the standby for a seat") {
   Stage stage{true, elastic()};
   stage.run();
   stage.heard(t0, link::Standby{first, standby.host, standby.port});
@@ -344,19 +345,19 @@ TEST_CASE("a master that leads no more ends its workers at once, and asks the st
 }
 
 TEST_CASE(
-    "a master that slept for too long gives its seat up, and keeps the lead if nobody took it") {
+    "a master suspended for too long gives up its seat, and stays leader if no node took over") {
   Stage stage{true, elastic()};
   stage.run();
   stage.heard(t0, link::Standby{first, standby.host, standby.port});
   stage.agent.handle(t0, agent::LeadsUntil{t0 + 3s});
-  // Its watchdog has killed the worker meanwhile: that is no failure of it.
+  // Its watchdog has killed the worker meanwhile, which is no failure of the worker.
   auto actions = stage.end_worker(t0 + 9s, {true, SIGKILL});
   CHECK(said<link::Failed>(actions).empty());
   CHECK(all<agent::StepDown>(actions).empty());
   CHECK_FALSE(all<agent::HangUp>(actions).empty());
 }
 
-TEST_CASE("a node that asks where nobody leads any more goes where it is sent") {
+TEST_CASE("a node that asks a former leader goes to the leader that it names") {
   Agent agent{elastic(), facts()};
   agent.start(t0);
   agent.handle(t0, agent::LinkUp{"10.0.0.2"});

@@ -14,8 +14,7 @@ using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE(
-    "an agent dials, joins with what the coordinator must know, and starts what it is given") {
+TEST_CASE("an agent dials, joins with the facts the coordinator needs, and starts its workers") {
   Agent agent{two_nodes(), facts()};
   CHECK(all<agent::Dial>(agent.start(t0)).size() == 1);
   const auto joined = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
@@ -35,7 +34,8 @@ TEST_CASE(
   CHECK(spec.variables.at("GLOO_SOCKET_IFNAME") == "eth0");
 }
 
-TEST_CASE("an unreachable master is dialled again with growing pauses, and said why") {
+TEST_CASE(
+    "an unreachable master is dialled again with growing pauses, and the reason is reported") {
   Agent agent{two_nodes(), facts()};
   agent.start(t0);
   CHECK(agent.handle(t0, agent::LinkDown{"connection refused"}).empty());
@@ -43,13 +43,13 @@ TEST_CASE("an unreachable master is dialled again with growing pauses, and said 
   CHECK(all<agent::Dial>(agent.advance(t0 + 50ms)).size() == 1);
   agent.handle(t0 + 50ms, agent::LinkDown{"connection refused"});
   CHECK(agent.next_deadline() == t0 + 150ms);
-  const auto told = all<agent::TellWaiting>(agent.advance(t0 + 2s));
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].reason ==
+  const auto reported = all<agent::TellWaiting>(agent.advance(t0 + 2s));
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].reason ==
         "no response from the master at 10.0.0.1:29500: connection refused; 598 s left");
 }
 
-TEST_CASE("who is not seated in time gives up, says what it waited for, and exits with 1") {
+TEST_CASE("a node without a seat gives up in time, reports what it waited for, and exits with 1") {
   Stage stage;
   stage.join();
   stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes have joined; missing: node rank 0"});
@@ -62,7 +62,7 @@ TEST_CASE("who is not seated in time gives up, says what it waited for, and exit
   CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
 }
 
-TEST_CASE("a spare waits without a limit until it is seated") {
+TEST_CASE("a spare waits without limit until it has a seat") {
   Stage stage;
   stage.join();
   stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
@@ -72,7 +72,7 @@ TEST_CASE("a spare waits without a limit until it is seated") {
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
 }
 
-TEST_CASE("a lease of a single heartbeat is renewed before it has run out") {
+TEST_CASE("a lease of one heartbeat is renewed before it expires") {
   Config config = two_nodes();
   config.keep_alive_attempts_max = 1;
   Agent agent{config, facts()};
@@ -83,7 +83,7 @@ TEST_CASE("a lease of a single heartbeat is renewed before it has run out") {
   CHECK(said<link::Heartbeat>(agent.advance(t0 + 500ms)).size() == 1);
 }
 
-TEST_CASE("a refusal ends the agent with the coordinator's sentence") {
+TEST_CASE("a rejection ends the agent with the coordinator's reason") {
   Stage stage;
   stage.join();
   const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
@@ -104,7 +104,7 @@ TEST_CASE("a wrong GLOO_SOCKET_IFNAME is an error before anything starts") {
   CHECK(all<agent::Exit>(actions)[0].reason.find("nope0") != std::string::npos);
 }
 
-TEST_CASE("workers that all end with 0 are a success, and the agent waits for the others") {
+TEST_CASE("workers that all exit with 0 are a success, and the agent waits for the other nodes") {
   Stage stage;
   stage.run();
   const auto actions = stage.end_worker(t0 + 1s, {});
@@ -115,31 +115,31 @@ TEST_CASE("workers that all end with 0 are a success, and the agent waits for th
   CHECK(last[0].code == 0);
 }
 
-TEST_CASE("a bad end is diagnosed once, and everybody is handed that verdict") {
+TEST_CASE("a failure is diagnosed once, and all reports carry that verdict") {
   Stage stage;
   stage.run();
   const auto actions =
       stage.end_worker(t0, {.value = 1}, "OSError: [Errno 28] No space left on device");
-  const auto told = all<agent::TellDiagnosed>(actions);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].end.diagnosis().cause == "disk_full");
-  CHECK(told[0].failure.cause == "disk_full");
+  const auto reported = all<agent::TellDiagnosed>(actions);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0].end.diagnosis().cause == "disk_full");
+  CHECK(reported[0].failure.cause == "disk_full");
   REQUIRE(said<link::Failed>(actions).size() == 1);
-  CHECK(said<link::Failed>(actions)[0].failure == told[0].failure);
+  CHECK(said<link::Failed>(actions)[0].failure == reported[0].failure);
 }
 
-TEST_CASE("a failure is told at once, and drained is said only when nobody is left") {
+TEST_CASE("a failure is reported at once, and drained only when no process is left") {
   Stage stage;
   stage.run();
   const auto failed = stage.worker(
       t0, supervisor::Exited{LocalRank{0}, {.signalled = false, .value = 3}, WallTime{}});
   REQUIRE(all<agent::Examine>(failed).size() == 1);
-  const auto told =
+  const auto reported =
       stage.agent.handle(t0, agent::Examined{{.outcome = all<agent::Examine>(failed)[0].outcome}});
-  REQUIRE(said<link::Failed>(told).size() == 1);
-  CHECK(said<link::Failed>(told)[0].failure.status.value == 3);
-  CHECK(said<link::Failed>(told)[0].failure.rank == Rank{1});
-  CHECK(said<link::Failed>(told)[0].failure.host == "beta");
+  REQUIRE(said<link::Failed>(reported).size() == 1);
+  CHECK(said<link::Failed>(reported)[0].failure.status.value == 3);
+  CHECK(said<link::Failed>(reported)[0].failure.rank == Rank{1});
+  CHECK(said<link::Failed>(reported)[0].failure.host == "beta");
   CHECK(stage.worker(t0, supervisor::GroupGone{LocalRank{0}}).size() == 1);  // SweepNode
   const auto drained = stage.worker(t0, supervisor::NodeSwept{});
   CHECK(said<link::Drained>(drained) == std::vector{link::Drained{first}});
@@ -149,7 +149,7 @@ TEST_CASE("a failure is told at once, and drained is said only when nobody is le
   CHECK(last[0].code == 3);
 }
 
-TEST_CASE("a failure elsewhere ends this node's workers") {
+TEST_CASE("a failure elsewhere stops this node's workers") {
   Stage stage;
   stage.run();
   const auto drain = stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -161,7 +161,7 @@ TEST_CASE("a failure elsewhere ends this node's workers") {
   CHECK(said<link::Drained>(ended) == std::vector{link::Drained{first}});
 }
 
-TEST_CASE("a drain that crosses the last worker's good end is still answered with drained") {
+TEST_CASE("a drain that crosses the last worker's exit with 0 is still answered with drained") {
   Stage stage;
   stage.run();
   stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
@@ -172,7 +172,7 @@ TEST_CASE("a drain that crosses the last worker's good end is still answered wit
   CHECK(said<link::Succeeded>(finished).empty());
 }
 
-TEST_CASE("a node that had already succeeded drains at once when the round breaks") {
+TEST_CASE("a node that has succeeded drains at once when the round breaks") {
   Stage stage;
   stage.run();
   stage.end_worker(t0, {});
@@ -180,7 +180,7 @@ TEST_CASE("a node that had already succeeded drains at once when the round break
   CHECK(said<link::Drained>(actions) == std::vector{link::Drained{first}});
 }
 
-TEST_CASE("a new round after a drain starts the workers anew with its own numbers") {
+TEST_CASE("a new round after a drain starts the workers again, with its own numbers") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -192,13 +192,13 @@ TEST_CASE("a new round after a drain starts the workers anew with its own number
   CHECK(work<supervisor::Spawn>(actions)[0].spec.variables.at("TORCHELASTIC_RESTART_COUNT") == "1");
 }
 
-TEST_CASE("a second seal of a round that runs already starts nothing") {
+TEST_CASE("a second seal of a running round starts nothing") {
   Stage stage;
   stage.run();
   CHECK(work<supervisor::Spawn>(stage.heard(t0, seat())).empty());
 }
 
-TEST_CASE("a link that breaks is dialled again and resumes; the workers never notice") {
+TEST_CASE("a broken link is dialled again and resumes without interrupting the workers") {
   Stage stage;
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
@@ -210,7 +210,7 @@ TEST_CASE("a link that breaks is dialled again and resumes; the workers never no
   CHECK(work<supervisor::SignalGroup>(resumed).empty());
 }
 
-TEST_CASE("what was said while the link was down is said when it is back") {
+TEST_CASE("messages queued while the link was down are sent when it is back") {
   Stage stage;
   stage.run();
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
@@ -219,7 +219,9 @@ TEST_CASE("what was said while the link was down is said when it is back") {
   CHECK(said<link::Succeeded>(resumed) == std::vector{link::Succeeded{first}});
 }
 
-TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its number") {
+TEST_CASE(
+    "a signal stops the workers with the same signal, and the agent exits with 128 plus its "
+    "number") {
   Stage stage;
   stage.run();
   const auto stopping = stage.agent.handle(t0, agent::Signalled{SIGINT});
@@ -232,7 +234,7 @@ TEST_CASE("a signal ends the workers with itself and the agent with 128 plus its
   CHECK(last[0].code == 130);
 }
 
-TEST_CASE("a second signal has no more patience") {
+TEST_CASE("a second signal kills the workers at once") {
   Stage stage;
   stage.run();
   stage.agent.handle(t0, agent::Signalled{SIGINT});
@@ -241,19 +243,19 @@ TEST_CASE("a second signal has no more patience") {
   CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
 }
 
-TEST_CASE("a scheduler that signals again leaves the workers their grace period") {
+TEST_CASE("a repeated signal from a scheduler leaves the workers their grace period") {
   Stage stage;
   stage.run();
   const agent::Signalled end{SIGTERM, "Slurm ended the job (time limit)"};
   stage.agent.handle(t0, end);
   CHECK(work<supervisor::SignalGroup>(stage.agent.handle(t0 + 1s, end)).empty());
-  // A person still can.
+  // A person can still cut it short.
   const auto insisting = stage.agent.handle(t0 + 2s, agent::Signalled{SIGTERM});
   REQUIRE(work<supervisor::SignalGroup>(insisting).size() == 1);
   CHECK(work<supervisor::SignalGroup>(insisting)[0].signal == SIGKILL);
 }
 
-TEST_CASE("a worker that KILL does not end takes its node out; drained is never said of it") {
+TEST_CASE("a worker that survives KILL takes its node out, and drained is never sent") {
   Stage stage;
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
@@ -272,7 +274,7 @@ TEST_CASE("a worker that KILL does not end takes its node out; drained is never 
   CHECK(all<agent::Exit>(last)[0].reason.find("ignores SIGKILL") != std::string::npos);
 }
 
-TEST_CASE("a signal before there is a seat ends the agent at once") {
+TEST_CASE("a signal before the node has a seat ends the agent at once") {
   Stage stage;
   const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
   REQUIRE(last.size() == 1);
@@ -280,7 +282,7 @@ TEST_CASE("a signal before there is a seat ends the agent at once") {
   CHECK(last[0].reason == "interrupted while waiting for the master (SIGTERM)");
 }
 
-TEST_CASE("a master that is interrupted while it waits for nodes says so, and nothing else") {
+TEST_CASE("a master interrupted while it waits for nodes reports that, and nothing else") {
   Stage stage{true};
   stage.join();
   const auto interrupted = stage.agent.handle(t0, agent::Signalled{SIGINT});
@@ -293,7 +295,7 @@ TEST_CASE("a master that is interrupted while it waits for nodes says so, and no
   CHECK(all<agent::Exit>(last)[0].reason == "interrupted while waiting for nodes (SIGINT)");
 }
 
-TEST_CASE("the host of the coordinator stays until the coordinator says that the job is over") {
+TEST_CASE("the coordinator's host stays until the coordinator reports that the job is over") {
   Stage stage{true};
   stage.run();
   stage.agent.handle(t0, agent::Signalled{SIGTERM});
@@ -305,7 +307,7 @@ TEST_CASE("the host of the coordinator stays until the coordinator says that the
   CHECK(last[0].code == 143);
 }
 
-TEST_CASE("an agent that hosts its coordinator has no deadline once the workers use their store") {
+TEST_CASE("an agent that hosts its coordinator has no deadline once the workers use the store") {
   Stage stage{true};
   stage.run();
   CHECK(stage.agent.next_deadline() == t0 + bounds::own_world_timeout);
@@ -313,7 +315,7 @@ TEST_CASE("an agent that hosts its coordinator has no deadline once the workers 
   CHECK(stage.agent.next_deadline() == std::nullopt);
 }
 
-TEST_CASE("after the last word nothing is said any more") {
+TEST_CASE("nothing is sent after the agent has exited") {
   Stage stage;
   stage.join();
   stage.heard(t0, link::Refused{"no"});
@@ -322,7 +324,7 @@ TEST_CASE("after the last word nothing is said any more") {
   CHECK(stage.agent.next_deadline() == std::nullopt);
 }
 
-TEST_CASE("what a worker has started and nobody can kill is told, and the round goes on without") {
+TEST_CASE("descendants that survive KILL are reported, and the round continues without them") {
   Stage stage;
   stage.run();
   stage.worker(t0, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
@@ -334,7 +336,7 @@ TEST_CASE("what a worker has started and nobody can kill is told, and the round 
   CHECK(said<link::Succeeded>(finished).size() == 1);
 }
 
-TEST_CASE("the others are sent their signal before evidence of the first failure is asked for") {
+TEST_CASE("the other workers are signalled before evidence of the first failure is collected") {
   Config config = two_nodes();
   config.local_world_size = 2;
   Stage stage(false, config);
@@ -349,7 +351,7 @@ TEST_CASE("the others are sent their signal before evidence of the first failure
   CHECK(std::holds_alternative<agent::Examine>(failed.back()));
 }
 
-TEST_CASE("an interface that leads to nobody is told when the round begins, and is evidence") {
+TEST_CASE("an unreachable interface is reported when the round begins, and is evidence") {
   AgentFacts here = facts();
   here.interfaces[0].networks = {"127.0.0.1/8"};
   here.interfaces[1].networks = {"10.0.0.2/24"};
@@ -371,7 +373,8 @@ TEST_CASE("an interface that leads to nobody is told when the round begins, and 
         all<agent::TellWarning>(begun)[0].sentence);
 }
 
-TEST_CASE("a master whose name is loopback gives its workers the card that leads to the others") {
+TEST_CASE(
+    "a master whose name is loopback gives its workers an interface that reaches the other nodes") {
   AgentFacts here = facts(true);
   here.interfaces[1].networks = {"10.0.0.2/24"};
   Agent agent(two_nodes(), here);
@@ -384,15 +387,15 @@ TEST_CASE("a master whose name is loopback gives its workers the card that leads
   CHECK(prepared[0].specs[0].variables.at("GLOO_SOCKET_IFNAME") == "eth0");
 }
 
-TEST_CASE(
-    "the coordinator's host looks after a minute whether anybody uses the store, others never") {
+TEST_CASE("only the coordinator's host checks after a minute whether the store is used") {
   Stage stage{true};
   stage.run();
   CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 59s)).empty());
   REQUIRE(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
-  const auto told = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
-  REQUIRE(all<agent::TellWarning>(told).size() == 1);
-  CHECK(all<agent::TellWarning>(told)[0].sentence.find("no worker has contacted the store") == 0);
+  const auto reported = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
+  REQUIRE(all<agent::TellWarning>(reported).size() == 1);
+  CHECK(all<agent::TellWarning>(reported)[0].sentence.find("no worker has contacted the store") ==
+        0);
   CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 24h)).empty());
   Stage other;
   other.run();
@@ -400,23 +403,23 @@ TEST_CASE(
   CHECK(all<agent::ProbeWorld>(other.agent.advance(t0 + 60s)).empty());
 }
 
-TEST_CASE("nobody is suspected of a world of its own who is told to end, or has asked the store") {
+TEST_CASE("no self-launch is suspected after a drain, or once the store was used") {
   Stage stage{true};
   stage.run();
-  SUBCASE("told to end") {
+  SUBCASE("drained") {
     stage.heard(t0 + 1s, link::Drain{first, "rank 1 failed"});
     CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).empty());
   }
-  SUBCASE("has asked") {
+  SUBCASE("the store was used") {
     REQUIRE(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
     CHECK(stage.agent.handle(t0 + 60s, agent::WorldSeen{{.store_asked = true}}).empty());
     CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 70s)).empty());
   }
 }
 
-// Every step of the other tests asks as well, and planted bugs in tests/sim show that the answer
-// can be another.
-TEST_CASE("an agent's invariants hold from its first dial to its last word") {
+// The other tests check them after every step, and the faults planted in tests/sim show that the
+// check can fail.
+TEST_CASE("an agent's invariants hold from its first dial to its exit") {
   Stage stage;
   CHECK_FALSE(stage.agent.check());
   stage.run();

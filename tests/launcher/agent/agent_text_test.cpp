@@ -10,7 +10,7 @@ namespace agent_text_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("giving up is said with the time it took") {
+TEST_CASE("texts about a lost master state their durations") {
   CHECK(seconds_left(TimePoint{}, TimePoint{} + 598s) == "598 s left");
   CHECK(seconds_left(TimePoint{} + 5s, TimePoint{}) == "0 s left");
   CHECK(master_gone_text("10.0.0.1:29500", "connection refused", 2750ms) ==
@@ -21,14 +21,14 @@ TEST_CASE("giving up is said with the time it took") {
       "has lost its place in the job");
 }
 
-TEST_CASE("a port that is taken comes with a cure, another trouble as it is") {
+TEST_CASE("a port in use is reported with a hint, another error as it is") {
   CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Address already in use")
             .ends_with("(--master-port, or --rdzv-endpoint=HOST:PORT)"));
   CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Permission denied") ==
         "cannot listen on 0.0.0.0:1: Permission denied");
 }
 
-TEST_CASE("a node that has done its part says so, whether it still asks or has given up") {
+TEST_CASE("a node that has succeeded reports it, whether it still asks or has given up") {
   CHECK(asks_text("the master is gone", 60s) ==
         "the master is gone; every worker of this node exited with 0; querying the result of the "
         "job (timeout 60 s)");
@@ -39,7 +39,7 @@ TEST_CASE("a node that has done its part says so, whether it still asks or has g
         "the job ended without this node: every worker finished");
 }
 
-TEST_CASE("a worker that KILL does not end is named") {
+TEST_CASE("a worker that survives KILL is named") {
   Outcome outcome;
   outcome.rank = Rank{3};
   outcome.pid = 42;
@@ -47,7 +47,7 @@ TEST_CASE("a worker that KILL does not end is named") {
       "rank 3 (pid 42) is in uninterruptible sleep and ignores SIGKILL"));
 }
 
-TEST_CASE("a near miss says by how much, and what to do where that is usual") {
+TEST_CASE("a near miss is reported with its margin, and with a hint where it is frequent") {
   const auto text =
       lease_nearly_missed_text(std::chrono::seconds(3), {}, std::chrono::milliseconds(2500));
   CHECK(
@@ -60,7 +60,7 @@ TEST_CASE("a near miss says by how much, and what to do where that is usual") {
         std::string::npos);
 }
 
-TEST_CASE("a change of leader is reported, and that workers run on only where they do") {
+TEST_CASE("a change of leader is reported, and states that workers run on only where they do") {
   CHECK(turned_text("a:29400", "b:29400", 7, std::chrono::milliseconds(1900), true) ==
         "leadership moved from a:29400 to b:29400 (epoch 7, 1.9 s); workers were not interrupted");
   CHECK(turned_text("a:29400", "b:29400", 7, {}, false) ==
@@ -73,7 +73,7 @@ TEST_CASE("a change of leader is reported, and that workers run on only where th
         "no leader among a:1, b:1: b:1: connection refused (no response for 7.0 s)");
 }
 
-TEST_CASE("a folder for error files that cannot be made is named, with its own cure") {
+TEST_CASE("a directory for error files that cannot be created is named, with a hint of its own") {
   CHECK(no_directory_text("/tmp/x", ENOSPC) ==
         "cannot create directory \"/tmp/x\" for the workers' error files: No space left on device; "
         "use a writable directory with free space (TMPDIR or --log-dir)");
@@ -84,14 +84,14 @@ TEST_CASE("a folder for error files that cannot be made is named, with its own c
             .ends_with("the watchdog of this cpprun was killed; restart cpprun"));
 }
 
-TEST_CASE("what the machine refuses to cpprun itself is told with its own cure, or none") {
+TEST_CASE("a resource that the machine denies cpprun is reported, with a hint where one exists") {
   CHECK(refused_text(std::make_error_code(std::errc::too_many_files_open))
             .ends_with("raise the limit of open files (ulimit -Hn)"));
   CHECK(refused_text(std::make_error_code(std::errc::not_enough_memory)) ==
         "Cannot allocate memory");
 }
 
-TEST_CASE("a job that goes on says what it has used, and by which file") {
+TEST_CASE("a resumed job reports the restarts it has used, and its state file") {
   CHECK(goes_on_text(1, "7.state") ==
         "this job continues: 1 of its restarts was used before (--restart-state=7.state; delete "
         "that file to start over)");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How an agent goes on at another cpprun than the one that led, and whom it does not believe.
+// How an agent continues at another cpprund when the leader changes, and which it does not trust.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace agent_turned_test {
 using namespace cpprun;
 using namespace cpprun::testing;
 
-TEST_CASE("every join says that this agent turns, and the greatest epoch that it has heard") {
+TEST_CASE("every join states that this agent follows leaders, and the highest epoch it has seen") {
   Set stage;
   auto joined = said<link::Join>(stage.up(t0));
   REQUIRE(joined.size() == 1);
@@ -23,7 +23,7 @@ TEST_CASE("every join says that this agent turns, and the greatest epoch that it
   CHECK(said<link::Join>(stage.up(t0 + 1100ms))[0].epoch == 6);
 }
 
-TEST_CASE("at the next one it resumes its seat, and says all of its round again") {
+TEST_CASE("a node resumes its seat at the next leader, and repeats the messages of its round") {
   Set stage;
   stage.run_at_first();
   stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {}, WallTime{}});
@@ -36,13 +36,13 @@ TEST_CASE("at the next one it resumes its seat, and says all of its round again"
   CHECK(said<link::Succeeded>(there).size() == 1);
 }
 
-TEST_CASE("what has turned is told once, with how long nothing was answered") {
+TEST_CASE("a change of leader is reported once, with the time without a response") {
   Set stage;
   stage.run_at_first();
   CHECK(all<agent::TellTurned>(stage.turn_to_second(t0 + 1500ms, t0 + 2900ms)).empty());
-  link::Members told = members(7);
-  told.keeps_round = true;
-  const auto turned = stage.heard(t0 + 2900ms, told);
+  link::Members announced = members(7);
+  announced.keeps_round = true;
+  const auto turned = stage.heard(t0 + 2900ms, announced);
   REQUIRE(all<agent::TellTurned>(turned).size() == 1);
   CHECK(
       all<agent::TellTurned>(turned)[0] ==
@@ -51,7 +51,8 @@ TEST_CASE("what has turned is told once, with how long nothing was answered") {
   CHECK(all<agent::TellTurned>(stage.heard(t0 + 3s, members(7))).empty());
 }
 
-TEST_CASE("where the new leader has lost the store of the round, workers are about to end") {
+TEST_CASE(
+    "if the new leader has lost the store of the round, the workers are about to be stopped") {
   Set stage;
   stage.run_at_first();
   stage.turn_to_second(t0 + 1500ms, t0 + 2900ms);
@@ -60,7 +61,7 @@ TEST_CASE("where the new leader has lost the store of the round, workers are abo
   CHECK_FALSE(turned[0].keeps_workers);
 }
 
-TEST_CASE("nothing is said when a link merely broke, and the same one answers again") {
+TEST_CASE("nothing is reported when a link broke and the same leader answers again") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -72,9 +73,9 @@ TEST_CASE("nothing is said when a link merely broke, and the same one answers ag
   CHECK(all<agent::TellNote>(back).empty());
   CHECK(all<agent::TellWarning>(back).empty());
   CHECK(all<agent::SpeakForWorkers>(back).size() == 1);
-  // Nor where it was lost for a moment, and nobody else has led meanwhile.
+  // Nor when it was lost for a moment, and no other node has led meanwhile.
   CHECK(all<agent::TellTurned>(stage.heard(t0 + 1200ms, members(7))).empty());
-  // Who has no seat has been without an answer for no time that counts.
+  // For a node without a seat the time without an answer does not count.
   Set waits;
   waits.join();
   waits.heard(t0, members(6));
@@ -88,10 +89,10 @@ TEST_CASE("nothing is said when a link merely broke, and the same one answers ag
   CHECK(turned[0] == agent::TellTurned{.from = a, .to = b, .epoch = 7});
 }
 
-TEST_CASE("what workers say goes to nobody before it has shown that it leads") {
+TEST_CASE("worker messages are held until the cpprund has shown that it is the leader") {
   Set stage;
   CHECK(all<agent::SpeakForWorkers>(stage.up(t0)).empty());
-  // To a newcomer's master any word will do: there is nothing to be said yet.
+  // For a new node any message from the master is enough: it has nothing to send yet.
   CHECK(all<agent::SpeakForWorkers>(stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"}))
             .size() == 1);
   stage.heard(t0, members(6));
@@ -103,7 +104,7 @@ TEST_CASE("what workers say goes to nobody before it has shown that it leads") {
   CHECK(all<agent::SpeakForWorkers>(stage.heard(t0 + 2s, link::Heartbeat{})).empty());
 }
 
-TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and proves nothing") {
+TEST_CASE("a leader of an earlier epoch is left, reported once, and renews no lease") {
   Set stage;
   stage.run_at_first(7);
   const auto fence = *stage.agent.overdue_at();
@@ -120,11 +121,11 @@ TEST_CASE("one of an earlier epoch leads no more: it is left, told of once, and 
   CHECK(stage.dialled_until(t0 + 2s) == Asked{c});
   stage.up(t0 + 2s);
   CHECK(all<agent::TellWarning>(stage.heard(t0 + 2s, members(6))).empty());
-  // Whatever they answer, it is killed by the lease of the one that it has followed.
+  // Whatever it answers, the workers are killed by the lease of the leader it followed.
   CHECK(kills(stage.pass(t0 + 1s + takeover_window + own_lease)));
 }
 
-TEST_CASE("who waits for a seat leaves one of an earlier epoch for the next place, at once") {
+TEST_CASE("a waiting node leaves a leader of an earlier epoch for the next endpoint at once") {
   Set stage;
   stage.join();
   stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"});
@@ -139,7 +140,7 @@ TEST_CASE("who waits for a seat leaves one of an earlier epoch for the next plac
   CHECK(stage.dialled_until(t0 + 1100ms) == Asked{c});
 }
 
-TEST_CASE("a seat that the next one refuses is lost, and this node asks there for another") {
+TEST_CASE("a node whose seat the next leader rejects asks that leader for a new one") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -157,7 +158,7 @@ TEST_CASE("a seat that the next one refuses is lost, and this node asks there fo
   CHECK(said<link::Join>(stage.up(t0 + 2100ms))[0].after == RoundNumber{});
 }
 
-TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") {
+TEST_CASE("a node that lost its seat dials all endpoints, for join_timeout at most") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -184,23 +185,23 @@ TEST_CASE("who has lost its seat asks at all places, for join_timeout at most") 
   CHECK(last[0].reason.ends_with(": connection refused"));
 }
 
-TEST_CASE("a line says now and then where this node looks for one that leads, and what is there") {
+TEST_CASE("a node without a leader reports from time to time which endpoints it tries") {
   Set stage;
-  Agent::Actions told;
+  Agent::Actions actions;
   stage.down(t0, "connection refused");
   for (auto due = stage.agent.next_deadline();
-       due && *due < t0 + 3s && all<agent::TellWaiting>(told).empty();
+       due && *due < t0 + 3s && all<agent::TellWaiting>(actions).empty();
        due = stage.agent.next_deadline()) {
-    told = stage.agent.advance(*due);
-    if (!all<agent::Dial>(told).empty()) stage.down(*due, "connection refused");
+    actions = stage.agent.advance(*due);
+    if (!all<agent::Dial>(actions).empty()) stage.down(*due, "connection refused");
   }
-  REQUIRE(all<agent::TellWaiting>(told).size() == 1);
-  const auto reason = all<agent::TellWaiting>(told)[0].reason;
+  REQUIRE(all<agent::TellWaiting>(actions).size() == 1);
+  const auto reason = all<agent::TellWaiting>(actions)[0].reason;
   CHECK(reason.starts_with("no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   CHECK(reason.find(":29400: connection refused; 598 s left") != std::string::npos);
 }
 
-TEST_CASE("a coordinator of before knows no epoch: everything is as it was") {
+TEST_CASE("a coordinator of an earlier release has no epoch, and nothing changes") {
   Set stage;
   stage.join();
   stage.heard(t0, seat());
@@ -214,7 +215,7 @@ TEST_CASE("a coordinator of before knows no epoch: everything is as it was") {
   const auto heard = stage.heard(t0 + 1100ms, link::Heartbeat{.sent = 1100ms});
   CHECK(all<agent::SpeakForWorkers>(heard).size() == 1);
   CHECK(stage.agent.overdue_at() == t0 + 1100ms + own_lease + bounds::fence_margin / 2);
-  // One that says an epoch of none is none of a set either.
+  // An epoch of zero does not come from a cluster either.
   stage.heard(t0 + 1100ms, members(0));
   CHECK(stage.agent.overdue_at() == t0 + 1100ms + own_lease + bounds::fence_margin / 2);
 }

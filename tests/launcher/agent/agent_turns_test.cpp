@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom an agent asks for the one of several cppruns that leads, and when.
+// Which of several cpprunds an agent dials to find the leader, and when.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace agent_turns_test {
 using namespace cpprun;
 using namespace cpprun::testing;
 
-TEST_CASE("who wants a first seat asks each place in turns, and gives up what nobody answers") {
+TEST_CASE("a new node dials the endpoints in turns, and gives up attempts without an answer") {
   Agent agent{at_a_set(), facts()};
   const auto begun = all<agent::Dial>(agent.start(t0));
   REQUIRE(begun.size() == 1);
@@ -18,7 +18,7 @@ TEST_CASE("who wants a first seat asks each place in turns, and gives up what no
   CHECK(all<agent::Dial>(agent.advance(t0 + attempt - 1ms)).empty());
   CHECK(all<agent::Dial>(agent.advance(t0 + attempt))[0].at == b);
   CHECK(all<agent::Dial>(agent.advance(t0 + 2 * attempt))[0].at == c);
-  // Whoever is so far away has more time in the next turn.
+  // An endpoint that is far away has more time in the next turn.
   const auto again = all<agent::Dial>(agent.advance(t0 + 3 * attempt));
   REQUIRE(again.size() == 1);
   CHECK(again[0] == agent::Dial{a, 2 * bounds::turn_step});
@@ -26,7 +26,7 @@ TEST_CASE("who wants a first seat asks each place in turns, and gives up what no
   CHECK(all<agent::Dial>(agent.advance(t0 + 5 * attempt)).size() == 1);
 }
 
-TEST_CASE("where no seat is to be lost, pauses between turns grow as they do for one master") {
+TEST_CASE("without a seat to lose, pauses between turns grow as with one master") {
   Set stage;
   stage.down(t0, "connection refused");
   CHECK(stage.refused_until(t0) == Asked{b, c});
@@ -39,13 +39,13 @@ TEST_CASE("where no seat is to be lost, pauses between turns grow as they do for
   CHECK(later.size() <= 3 * 11);
 }
 
-TEST_CASE("a link that breaks is made to the same place once more, then to the others at once") {
+TEST_CASE("after a broken link the same endpoint is dialled once more, then the others at once") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
   CHECK(stage.agent.next_deadline() == t0 + 1050ms);
   CHECK(stage.refused_until(t0 + 1050ms) == Asked{a, b, c});
-  // A seat may be lost: nobody waits longer between turns than this.
+  // A seat may be lost: no pause between turns is longer than this.
   for (TimePoint now = t0 + 1050ms; now < t0 + 3s;) {
     REQUIRE(stage.agent.next_deadline());
     CHECK(*stage.agent.next_deadline() <= now + bounds::turn_pause_max);
@@ -54,7 +54,7 @@ TEST_CASE("a link that breaks is made to the same place once more, then to the o
   }
 }
 
-TEST_CASE("an attempt that nobody answers is given up in a fraction of a second, over and over") {
+TEST_CASE("an attempt without an answer is given up in a fraction of a second, repeatedly") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -63,7 +63,8 @@ TEST_CASE("an attempt that nobody answers is given up in a fraction of a second,
   CHECK(attempt < 1s);
 }
 
-TEST_CASE("who is silent for half a lease is left for the others, and asked again after them") {
+TEST_CASE(
+    "an endpoint that is silent for half a lease is left, and dialled again after the others") {
   Set stage;
   stage.run_at_first();
   CHECK(all<agent::HangUp>(stage.pass(t0 + 2500ms - 1ms)).empty());
@@ -76,7 +77,7 @@ TEST_CASE("who is silent for half a lease is left for the others, and asked agai
   stage.down(t0 + 2500ms, "connection refused");
   CHECK(stage.refused_until(t0 + 2500ms) == Asked{c});
   CHECK(stage.refused_until(t0 + 2550ms) == Asked{a, b, c});
-  // One that is up, and says nothing either.
+  // Another endpoint accepts, and sends nothing either.
   Set paused;
   paused.run_at_first();
   paused.pass(t0 + 2500ms);
@@ -84,7 +85,7 @@ TEST_CASE("who is silent for half a lease is left for the others, and asked agai
   CHECK(paused.dialled_until(t0 + 4100ms) == Asked{c});
 }
 
-TEST_CASE("half a lease is no silence where heartbeats are as rare as leases allow") {
+TEST_CASE("half a lease is no silence when heartbeats are as rare as leases allow") {
   Config config = at_a_set();
   config.keep_alive_interval = 5s;
   config.keep_alive_attempts_max = 2;
@@ -101,7 +102,7 @@ TEST_CASE("half a lease is no silence where heartbeats are as rare as leases all
   CHECK(now > t0 + 20s);
 }
 
-TEST_CASE("the place that one that stands by names is dialled next, at once") {
+TEST_CASE("the endpoint that a standby names is dialled next, at once") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -109,12 +110,13 @@ TEST_CASE("the place that one that stands by names is dialled next, at once") {
   stage.down(t0 + 1050ms, "connection refused");
   stage.pass(t0 + 1050ms);
   stage.up(t0 + 1060ms);
-  const auto sent_on = stage.heard(t0 + 1070ms, link::NotLeading{"it stands by", "10.0.0.9", 1234});
+  const auto sent_on =
+      stage.heard(t0 + 1070ms, link::NotLeading{"it is a standby", "10.0.0.9", 1234});
   CHECK(all<agent::HangUp>(sent_on).size() == 1);
   CHECK(stage.refused_until(t0 + 1070ms) == Asked{{"10.0.0.9", 1234}, c});
 }
 
-TEST_CASE("one that hands the job over is left for the place that it names, without a pause") {
+TEST_CASE("a leader that transfers the job is left for the endpoint it names, without a pause") {
   Set stage;
   stage.run_at_first();
   const auto handed = stage.heard(t0 + 1s, link::NotLeading{"handed over", b.host, b.port});
@@ -125,25 +127,27 @@ TEST_CASE("one that hands the job over is left for the place that it names, with
   Stage::append(there, stage.heard(t0 + 1001ms, members(7)));
   REQUIRE(all<agent::TellTurned>(there).size() == 1);
   CHECK(all<agent::TellTurned>(there)[0].silence == 1ms);
-  // And back again, though that one was asked a moment ago.
+  // And back again, though that endpoint was dialled a moment ago.
   stage.heard(t0 + 1002ms, link::NotLeading{"handed over", a.host, a.port});
   CHECK(stage.dialled_until(t0 + 1002ms) == Asked{a});
 }
 
-TEST_CASE("who names nobody is followed by the next one in turn, and proves nothing") {
+TEST_CASE(
+    "after a standby without a leader the next endpoint is dialled, and no lease is renewed") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
   stage.pass(t0 + 1050ms);
   const auto fence = *stage.agent.overdue_at();
   stage.up(t0 + 2s);
-  const auto answered = stage.heard(t0 + 2s, link::NotLeading{"it stands by"});
+  const auto answered = stage.heard(t0 + 2s, link::NotLeading{"it is a standby"});
   CHECK(all<agent::SpeakForWorkers>(answered).empty());
   CHECK(stage.dialled_until(t0 + 2s) == Asked{b});
   CHECK(stage.agent.overdue_at() == fence);
 }
 
-TEST_CASE("two that name each other are asked once in a turn, and there are pauses between turns") {
+TEST_CASE(
+    "two endpoints that name each other are dialled once in a turn, with pauses between turns") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -154,36 +158,36 @@ TEST_CASE("two that name each other are asked once in a turn, and there are paus
       ++asked;
       stage.up(*due);
       const Endpoint& other = dial.at == a ? b : a;
-      stage.heard(*due, link::NotLeading{"it stands by", other.host, other.port});
+      stage.heard(*due, link::NotLeading{"it is a standby", other.host, other.port});
     }
   }
   CHECK(asked >= 3 * 9);
   CHECK(asked <= 3 * 21);
 }
 
-TEST_CASE("one place that says where the others are is one of several from then on") {
+TEST_CASE("a single endpoint that lists the others becomes one of several") {
   Set stage{at_one()};
   stage.run_at_first();
   stage.down(t0 + 1s);
   CHECK(stage.refused_until(t0 + 1050ms) == Asked{a, b, c});
 }
 
-TEST_CASE("who was told of one place that stands by finds the one that leads") {
+TEST_CASE("a node that was given only a standby's endpoint finds the leader") {
   Set stage{at_one()};
   stage.join();
-  stage.heard(t0, link::NotLeading{"it stands by", b.host, b.port});
+  stage.heard(t0, link::NotLeading{"it is a standby", b.host, b.port});
   REQUIRE(stage.dialled_until(t0) == Asked{b});
   CHECK(said<link::Join>(stage.up(t0)).size() == 1);
   const auto started = stage.heard(t0, seat());
   REQUIRE(work<supervisor::Spawn>(started).size() == 1);
   CHECK(work<supervisor::Spawn>(started)[0].spec.variables.at("CPPRUN_MASTER_ADDR") == b.host);
-  // Whoever has said so was asked: it is not asked again before there was a pause.
+  // That endpoint was dialled: it is not dialled again before a pause.
   Set sent_on{at_one()};
   sent_on.join();
-  sent_on.heard(t0, link::NotLeading{"it stands by", b.host, b.port});
+  sent_on.heard(t0, link::NotLeading{"it is a standby", b.host, b.port});
   CHECK(sent_on.refused_until(t0) == Asked{b});
   CHECK(sent_on.refused_until(t0 + 50ms) == Asked{b, a});
-  // One that names nobody is not asked twenty times a second.
+  // A standby that names no leader is not dialled twenty times a second.
   Set alone{at_one()};
   alone.join();
   int asked = 0;
@@ -192,7 +196,7 @@ TEST_CASE("who was told of one place that stands by finds the one that leads") {
     if (all<agent::Dial>(alone.agent.advance(*due)).empty()) continue;
     ++asked;
     alone.up(*due);
-    alone.heard(*due, link::NotLeading{"it stands by"});
+    alone.heard(*due, link::NotLeading{"it is a standby"});
   }
   CHECK(asked < 20);
 }

@@ -20,8 +20,8 @@ Config hangs_after(Duration silence) {
   return config;
 }
 
-supervisor::HeartbeatsSeen one_beat_at(TimePoint last,
-                                       std::optional<Duration> since_checkpoint = {}) {
+supervisor::HeartbeatsSeen one_heartbeat_at(TimePoint last,
+                                            std::optional<Duration> since_checkpoint = {}) {
   return {.readings = {{.local_rank = LocalRank{0},
                         .beats = 1,
                         .last = last,
@@ -32,7 +32,7 @@ supervisor::HeartbeatsSeen one_beat_at(TimePoint last,
 
 }  // namespace
 
-TEST_CASE("while nobody looks no status is said, whatever happens to the workers") {
+TEST_CASE("no status is sent while no client watches, whatever happens to the workers") {
   Stage stage;
   stage.run();
   for (int second = 1; second < 10; ++second) {
@@ -46,44 +46,44 @@ TEST_CASE("while nobody looks no status is said, whatever happens to the workers
   CHECK(said<link::Status>(ended).empty());
 }
 
-TEST_CASE("who is asked looks once, and tells what it sees") {
+TEST_CASE("a status request samples the workers once, and sends the result") {
   Stage stage;
   stage.run();
   const auto asked = stage.heard(t0 + 1s, watched(10s));
   REQUIRE(all<agent::SampleWorkers>(asked).size() == 1);
   CHECK(all<agent::SampleWorkers>(asked)[0].workers ==
         std::vector{WorkerView{LocalRank{0}, 100, WorkerState::running, t0}});
-  const auto told = stage.agent.handle(
+  const auto reply = stage.agent.handle(
       t0 + 1s, agent::WorkersSeen{{{.local_rank = LocalRank{0}, .resident_kib = 4096}}});
-  REQUIRE(said<link::Status>(told).size() == 1);
-  const auto status = said<link::Status>(told)[0];
+  REQUIRE(said<link::Status>(reply).size() == 1);
+  const auto status = said<link::Status>(reply)[0];
   CHECK(status.round == first);
   REQUIRE(status.workers.size() == 1);
   CHECK(status.workers[0].pid == 100);
   CHECK(status.workers[0].resident_kib == 4096);
 }
 
-TEST_CASE("a change is told at once while somebody looks, and no longer") {
+TEST_CASE("a change is sent at once while a client watches, and not afterwards") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 1s, watched(1s));
   stage.agent.handle(t0 + 1s, agent::WorkersSeen{});
-  SUBCASE("within that time") {
+  SUBCASE("within the watch interval") {
     const auto ended =
         stage.worker(t0 + 1500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
     REQUIRE(all<agent::SampleWorkers>(ended).size() == 1);
-    const auto told = stage.agent.handle(t0 + 1500ms, agent::WorkersSeen{});
-    REQUIRE(said<link::Status>(told).size() == 1);
-    CHECK(said<link::Status>(told)[0].workers[0].state == WorkerState::failed);
+    const auto reply = stage.agent.handle(t0 + 1500ms, agent::WorkersSeen{});
+    REQUIRE(said<link::Status>(reply).size() == 1);
+    CHECK(said<link::Status>(reply)[0].workers[0].state == WorkerState::failed);
   }
-  SUBCASE("after it") {
+  SUBCASE("after the watch interval") {
     const auto ended =
         stage.worker(t0 + 2500ms, supervisor::Exited{LocalRank{0}, {.value = 3}, {}});
     CHECK(all<agent::SampleWorkers>(ended).empty());
   }
 }
 
-TEST_CASE("a status is not said again when a link resumes") {
+TEST_CASE("a status is not repeated when a link resumes") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 1s, watched(10s));
@@ -94,17 +94,17 @@ TEST_CASE("a status is not said again when a link resumes") {
   CHECK(said<link::Status>(back).empty());
 }
 
-TEST_CASE("a worker that stops beating breaks the round as hung, and is then ended") {
+TEST_CASE("a worker whose heartbeats stop breaks the round as hung, and is then stopped") {
   Stage stage(false, hangs_after(2s));
   stage.run();
   REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 2s)).size() == 1);
-  CHECK(said<link::Failed>(stage.worker(t0 + 2s, one_beat_at(t0 + 1s))).empty());
+  CHECK(said<link::Failed>(stage.worker(t0 + 2s, one_heartbeat_at(t0 + 1s))).empty());
   stage.answered(t0 + 2s);
   REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 3s)).size() == 1);
-  CHECK(said<link::Failed>(stage.worker(t0 + 3s, one_beat_at(t0 + 1s))).empty());
+  CHECK(said<link::Failed>(stage.worker(t0 + 3s, one_heartbeat_at(t0 + 1s))).empty());
   stage.answered(t0 + 3s);
   REQUIRE(work<supervisor::ReadHeartbeats>(stage.agent.advance(t0 + 3200ms)).size() == 1);
-  auto hung = stage.worker(t0 + 3200ms, one_beat_at(t0 + 1s));
+  auto hung = stage.worker(t0 + 3200ms, one_heartbeat_at(t0 + 1s));
   CHECK(work<supervisor::SignalMain>(hung) ==
         std::vector{supervisor::SignalMain{LocalRank{0}, SIGTERM}});
   stage.examine_all(t0 + 3200ms, hung);
@@ -117,17 +117,17 @@ TEST_CASE("a worker that stops beating breaks the round as hung, and is then end
   CHECK(failed.failure.status == link::ExitStatus{true, SIGTERM});
   CHECK(failed.failure.message == "hung: no heartbeat for 2.2 s; terminated by cpprun");
   CHECK(failed.noticed == 3200ms);
-  // Its end is nobody's news any more.
+  // Its exit is not reported again.
   const auto ended = stage.end_worker(t0 + 4s, {true, SIGTERM});
   CHECK(said<link::Failed>(ended).empty());
   CHECK(said<link::Drained>(ended).size() == 1);
 }
 
-TEST_CASE("a node that drains says how far it came, and for how long nothing was saved") {
+TEST_CASE("a node that drains reports its last step, and for how long nothing was saved") {
   Stage stage;
   stage.run();
   stage.heard(t0 + 2s, link::Drain{first, "rank 0 on alpha failed"});
-  stage.worker(t0 + 2s, one_beat_at(t0 + 1s, 65s));
+  stage.worker(t0 + 2s, one_heartbeat_at(t0 + 1s, 65s));
   const auto ended = stage.end_worker(t0 + 2500ms, {true, SIGTERM});
   REQUIRE(said<link::Drained>(ended).size() == 1);
   CHECK(said<link::Drained>(ended)[0].unsaved == 65s);

@@ -20,7 +20,7 @@ CoordinatorLink remote() {
 
 }  // namespace
 
-TEST_CASE("a link that is up is due a heartbeat at each interval, and told so once") {
+TEST_CASE("a connected link is due one heartbeat per interval") {
   CoordinatorLink link = remote();
   link.came_up(t0);
   CHECK(link.next_deadline() == t0 + 1s);
@@ -29,7 +29,7 @@ TEST_CASE("a link that is up is due a heartbeat at each interval, and told so on
   CHECK(link.next_deadline() == t0 + 2s);
 }
 
-TEST_CASE("a link that cannot be made is dialled with growing pauses until something is heard") {
+TEST_CASE("a link that cannot connect is dialled with growing pauses until a message arrives") {
   CoordinatorLink link = remote();
   link.went_down(t0);
   CHECK(link.next_deadline() == t0 + 50ms);
@@ -43,7 +43,7 @@ TEST_CASE("a link that cannot be made is dialled with growing pauses until somet
   CHECK(link.next_deadline() == t0 + 250ms);
 }
 
-TEST_CASE("a link that is up and answers nothing for the lease is of no use") {
+TEST_CASE("a connected link without a message for the lease is silent") {
   CoordinatorLink link = remote();
   link.came_up(t0);
   link.heard(t0 + 1s);
@@ -55,21 +55,21 @@ TEST_CASE("a link that is up and answers nothing for the lease is of no use") {
   CHECK(link.silent_at() == t0 + 8s);
 }
 
-TEST_CASE("our lease counts from what we sent and is shorter by what killing takes") {
+TEST_CASE("the lease counts from what was sent, and is shorter by the time that killing takes") {
   CoordinatorLink link = remote();
   link.came_up(t0 + 10s);
-  link.heard(t0 + 11s);  // what came after our join proves that it arrived
+  link.heard(t0 + 11s);  // a message after the join proves that the join arrived
   CHECK(link.lease_over_at() == t0 + 13s - bounds::fence_margin);
   link.answered(t0 + 12s, 11s);
   CHECK(link.lease_over_at() == t0 + 14s - bounds::fence_margin);
-  // A link that comes up proves nothing yet.
+  // A link that connects proves nothing yet.
   link.went_down(t0 + 12s);
   link.came_up(t0 + 13s);
   CHECK(link.lease_over_at() == t0 + 14s - bounds::fence_margin);
   CHECK(link.lease_is_over(t0 + 14s));
 }
 
-TEST_CASE("a heartbeat says when it was sent, and how long the one before took") {
+TEST_CASE("a heartbeat states when it was sent, and the round trip of the previous one") {
   CoordinatorLink link = remote();
   link.came_up(t0);
   CHECK(link.heartbeat(t0 + 1s) == link::Heartbeat{.sent = 1s});
@@ -77,14 +77,14 @@ TEST_CASE("a heartbeat says when it was sent, and how long the one before took")
   CHECK(link.heartbeat(t0 + 2s) == link::Heartbeat{.sent = 2s, .round_trip = 4ms});
 }
 
-TEST_CASE("an answer to what was never sent proves nothing") {
+TEST_CASE("an answer to a heartbeat that was never sent proves nothing") {
   CoordinatorLink link = remote();
   link.came_up(t0);
   link.answered(t0 + 1s, 77s);
   CHECK(link.lease_over_at() == t0 + 3s - bounds::fence_margin);
 }
 
-TEST_CASE("a link within the coordinator's own process has no heartbeat and is never silent") {
+TEST_CASE("a link within the coordinator's process has no heartbeat and is never silent") {
   CoordinatorLink link{{.heartbeat = 1s, .lease = 3s, .local = true}};
   link.came_up(t0);
   CHECK_FALSE(link.next_deadline());
@@ -92,7 +92,8 @@ TEST_CASE("a link within the coordinator's own process has no heartbeat and is n
   CHECK_FALSE(link.lease_is_over(t0 + 24h));
 }
 
-TEST_CASE("one of several is silent after half a lease, and is spoken to often enough for that") {
+TEST_CASE(
+    "one of several endpoints is silent after half a lease, and heartbeats are more frequent") {
   CoordinatorLink link{{.heartbeat = 5s, .lease = 10s}};
   link.be_one_of_several(true);
   link.came_up(t0);
@@ -102,7 +103,7 @@ TEST_CASE("one of several is silent after half a lease, and is spoken to often e
   CHECK(link.silent_at() == t0 + 10s);
 }
 
-TEST_CASE("the next attempt comes at once, or after a short pause, or after one that grows") {
+TEST_CASE("the next attempt comes at once, after a short pause, or after a growing one") {
   using Pause = CoordinatorLink::Pause;
   CoordinatorLink link = remote();
   link.went_down(t0, Pause::none);
@@ -115,7 +116,7 @@ TEST_CASE("the next attempt comes at once, or after a short pause, or after one 
   CHECK(link.next_deadline() == t0 + 1s);
 }
 
-TEST_CASE("a patience is added to the lease, and one that shrinks counts for later answers only") {
+TEST_CASE("a takeover window extends the lease, and a shorter one counts for later answers only") {
   CoordinatorLink link = remote();
   constexpr Duration lease = 3s - bounds::fence_margin;
   link.came_up(t0);
@@ -134,7 +135,7 @@ TEST_CASE("a patience is added to the lease, and one that shrinks counts for lat
   CHECK(link.lease_over_at() == t0 + 9s + lease);
 }
 
-TEST_CASE("in doubt nothing that is answered counts, and all of it as soon as there is none") {
+TEST_CASE("answers from a leader in doubt count only once it is confirmed") {
   CoordinatorLink link = remote();
   constexpr Duration lease = 3s - bounds::fence_margin;
   link.came_up(t0);
@@ -147,25 +148,25 @@ TEST_CASE("in doubt nothing that is answered counts, and all of it as soon as th
   CHECK(link.in_doubt());
   CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
   CHECK(link.proof() == t0 + 1s);
-  SUBCASE("it leads") {
+  SUBCASE("it is the leader") {
     link.leads(5s);
     CHECK_FALSE(link.in_doubt());
     CHECK(link.lease_over_at() == t0 + 3s + lease + 5s);
   }
-  SUBCASE("it leads, and has less patience") {
+  SUBCASE("it is the leader, with a shorter takeover window") {
     link.leads(0s);
     CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
     link.answered(t0 + 6s, 6s);
     CHECK(link.lease_over_at() == t0 + 6s + lease);
   }
-  SUBCASE("it does not") {
+  SUBCASE("it is not the leader") {
     link.went_down(t0 + 4s);
     link.came_up(t0 + 5s);
     CHECK(link.lease_over_at() == t0 + 1s + lease + 4s);
   }
 }
 
-TEST_CASE("without a seat there is no patience") {
+TEST_CASE("without a seat there is no takeover window") {
   CoordinatorLink link = remote();
   link.came_up(t0);
   link.heard(t0);

@@ -23,7 +23,7 @@ DuplicateMasterVerdict judge(const link::Hosts& answer) {
 
 }  // namespace
 
-TEST_CASE("addresses of others are asked at once and then now and then, until it stops") {
+TEST_CASE("addresses of other machines are probed at once and then at intervals, until stopped") {
   DuplicateMasterCheck rivals;
   rivals.look_at(t0, {"10.0.0.6"});
   CHECK(rivals.next_deadline() == t0);
@@ -36,7 +36,7 @@ TEST_CASE("addresses of others are asked at once and then now and then, until it
   CHECK(rivals.take_due(t0 + 2 * bounds::status_interval).empty());
 }
 
-TEST_CASE("nothing is asked where every address is this machine's, and never of too many") {
+TEST_CASE("no address of this machine is probed, and never too many addresses") {
   DuplicateMasterCheck rivals;
   rivals.look_at(t0, {});
   CHECK(rivals.next_deadline() == std::nullopt);
@@ -44,11 +44,11 @@ TEST_CASE("nothing is asked where every address is this machine's, and never of 
   CHECK(rivals.take_due(t0).size() == bounds::node_addresses_max);
 }
 
-TEST_CASE("a roundabout way to itself is no rival") {
+TEST_CASE("reaching itself by another route is no duplicate master") {
   CHECK(judge({.job = "j", .host = "beta", .pid = 42, .itself = true}).sentence.empty());
 }
 
-TEST_CASE("another master of the same job is one too many") {
+TEST_CASE("a second master of the same job is an error") {
   const auto verdict = judge({.job = "j", .host = "alpha", .pid = 7});
   CHECK(verdict.same_job);
   CHECK(verdict.sentence ==
@@ -56,7 +56,7 @@ TEST_CASE("another master of the same job is one too many") {
         "node, beta; start only one of them with --node-rank=0 (or is_host=true)");
 }
 
-TEST_CASE("another job's master and a daemon are told of, and do not end this job") {
+TEST_CASE("another job's master and a daemon are reported, and do not end this job") {
   const auto other = judge({.job = "k", .host = "alpha", .pid = 7});
   CHECK_FALSE(other.same_job);
   CHECK(other.sentence.find("the other nodes of this job connect to 10.0.0.6:29500, where alpha is "

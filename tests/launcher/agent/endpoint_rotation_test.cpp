@@ -5,7 +5,7 @@
 
 #include "proto/bounds.h"
 
-namespace places_test {
+namespace endpoint_rotation_test {
 
 using namespace cpprun;
 
@@ -29,7 +29,7 @@ Asked asked(EndpointRotation& places, int count) {
 
 }  // namespace
 
-TEST_CASE("places are asked in turns, each once, in the order in which they were named") {
+TEST_CASE("endpoints are dialled in turns, each once, in the order they were given") {
   EndpointRotation places(a, {a, b, c});
   CHECK(places.several());
   CHECK(asked(places, 3) == Asked{a, b, c});
@@ -38,7 +38,7 @@ TEST_CASE("places are asked in turns, each once, in the order in which they were
   CHECK(places.turns() == 2);
 }
 
-TEST_CASE("it is too early to ask at once when all were asked, or one that led has only broken") {
+TEST_CASE("there is a pause once all were dialled, or when a leader's link merely broke") {
   EndpointRotation places(a, {a, b});
   places.next();
   CHECK_FALSE(places.lost(false));
@@ -50,20 +50,20 @@ TEST_CASE("it is too early to ask at once when all were asked, or one that led h
   CHECK(places.next() == a);
 }
 
-TEST_CASE("whoever led is asked first when its link breaks, and last when it fell silent") {
+TEST_CASE("the last leader is dialled first when its link breaks, and last when it was silent") {
   EndpointRotation places(a, {a, b, c});
   asked(places, 2);
   places.leads();
   CHECK(places.turns() == 0);
-  SUBCASE("broke") {
+  SUBCASE("its link broke") {
     CHECK(places.lost(false));
     CHECK(asked(places, 3) == Asked{b, a, c});
   }
-  SUBCASE("silent") {
+  SUBCASE("it was silent") {
     CHECK_FALSE(places.lost(true));
     CHECK(asked(places, 3) == Asked{a, c, b});
   }
-  SUBCASE("it has said that it led, and does not") {
+  SUBCASE("it answered that it lost leadership") {
     places.leads_no_more();
     CHECK_FALSE(places.lost(false));
     CHECK(asked(places, 2) == Asked{a, c});
@@ -71,7 +71,7 @@ TEST_CASE("whoever led is asked first when its link breaks, and last when it fel
   }
 }
 
-TEST_CASE("one that is said to lead is next, but no place is asked twice in a turn for it") {
+TEST_CASE("a hinted leader is dialled next, but no endpoint twice in a turn") {
   EndpointRotation places(a, {a, b, c});
   places.next();
   places.hint(c);
@@ -84,7 +84,7 @@ TEST_CASE("one that is said to lead is next, but no place is asked twice in a tu
   CHECK(places.lost(false));
 }
 
-TEST_CASE("whoever sends us on and on is not followed for ever") {
+TEST_CASE("an endless chain of hints is not followed for ever") {
   EndpointRotation places(a, {a, b});
   places.next();
   int followed = 0;
@@ -94,12 +94,12 @@ TEST_CASE("whoever sends us on and on is not followed for ever") {
     if (places.next() == there) ++followed;
   }
   CHECK(followed > 0);
-  // In each turn so many at most, and the places that are known: turns have pauses between them.
+  // Each turn follows a limited number and the known endpoints: turns have pauses between them.
   CHECK(followed <= (places.turns() + 1) * static_cast<int>(bounds::members_max));
   CHECK(places.turns() > 0);
 }
 
-TEST_CASE("one place alone becomes several when it says so, and those come before the named ones") {
+TEST_CASE("one endpoint becomes several when it lists them, and those come before the given ones") {
   EndpointRotation places(a, {});
   CHECK_FALSE(places.several());
   places.told({c, b});
@@ -115,4 +115,4 @@ TEST_CASE("one place alone becomes several when it says so, and those come befor
   CHECK(named.all() == Asked{a, c, b});
 }
 
-}  // namespace places_test
+}  // namespace endpoint_rotation_test

@@ -35,7 +35,7 @@ Endpoint dialled(StandbyFailover& failover, TimePoint now) {
 
 }  // namespace
 
-TEST_CASE("a record is whole with its last part, and a part out of order discards it") {
+TEST_CASE("a record is complete with its last part, and a part out of order discards it") {
   StandbyFailover failover{lease};
   CHECK_FALSE(failover.record({first, 0, 2, "ab"}));
   CHECK(failover.record({first, 1, 2, "cd"}) == agent::StandBy{first, "abcd"});
@@ -60,7 +60,7 @@ TEST_CASE("a vote is cast only after the pause, and binds until the standby decl
   CHECK_FALSE(failover.exists());
 }
 
-TEST_CASE("the standby itself stands once, and withdraws when the master is back") {
+TEST_CASE("the standby campaigns once, and withdraws when the master is back") {
   StandbyFailover failover{lease};
   failover.listens({first, 29401});
   failover.named(standby, /*may_vote=*/true);

@@ -14,7 +14,7 @@ namespace join_message_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a join says what the coordinator must know of this node") {
+TEST_CASE("a join states what the coordinator must know of this node") {
   Config config;
   config.job = std::string("j");
   config.nodes_min = 2;
@@ -44,7 +44,7 @@ TEST_CASE("a join says what the coordinator must know of this node") {
                            .turns = true});
 }
 
-TEST_CASE("a join names the addresses that mean this machine to others, a few of them") {
+TEST_CASE("a join names a few addresses by which other machines reach this one") {
   AgentFacts facts{.host = "beta"};
   facts.interfaces = {{.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
                       {.name = "down0", .up = false, .addresses = {"10.0.0.1"}},
@@ -55,7 +55,7 @@ TEST_CASE("a join names the addresses that mean this machine to others, a few of
         std::vector<std::string>{"10.0.0.2", "fd00::2", "10.1.0.2", "10.2.0.2"});
 }
 
-TEST_CASE("the largest join there can be stays within 512 bytes, at the price of addresses") {
+TEST_CASE("the largest join stays within 512 bytes by leaving addresses out") {
   Config config;
   config.job = std::string(40, 'j');
   config.nodes_min = 99'998;

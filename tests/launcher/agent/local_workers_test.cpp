@@ -48,7 +48,8 @@ struct Round {
 
 }  // namespace
 
-TEST_CASE("workers that exited with 0 have ended when nothing of them is left, reported once") {
+TEST_CASE(
+    "workers that exited with 0 have ended once none of their processes is left, reported once") {
   Round round;
   CHECK_FALSE(round.workers.take_end());
   round.end(t0 + 1s, {});
@@ -59,7 +60,7 @@ TEST_CASE("workers that exited with 0 have ended when nothing of them is left, r
   CHECK_FALSE(round.workers.take_end());
 }
 
-TEST_CASE("a failed worker has ended only when its evidence is in") {
+TEST_CASE("a failed worker has ended only when its evidence has arrived") {
   Round round;
   round.end(t0 + 1s, {.signalled = false, .value = 3});
   CHECK_FALSE(round.workers.take_end());
@@ -68,14 +69,14 @@ TEST_CASE("a failed worker has ended only when its evidence is in") {
       last, [](const agent::Action& each) { return std::holds_alternative<agent::Examine>(each); });
   REQUIRE(examine != last.end());
   Evidence evidence{.outcome = std::get<agent::Examine>(*examine).outcome};
-  LocalWorkers::Actions told;
-  CHECK(round.workers.examined(std::move(evidence), told));
+  LocalWorkers::Actions actions;
+  CHECK(round.workers.examined(std::move(evidence), actions));
   const auto end = round.workers.take_end();
   REQUIRE(end);
   CHECK_FALSE(end->succeeded);
 }
 
-TEST_CASE("paused workers are resumed once, and their deadlines move by the time asleep") {
+TEST_CASE("paused workers are resumed once, and their deadlines move by the time suspended") {
   Round round;
   round.workers.stop(t0, "a node is lost", SIGTERM, round.actions);
   const auto before = round.workers.next_deadline();

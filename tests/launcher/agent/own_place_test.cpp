@@ -7,7 +7,7 @@ namespace own_place_test {
 
 using namespace cpprun;
 
-TEST_CASE("a node alone is seen from itself, and no name server is asked") {
+TEST_CASE("a node alone uses its own address, without a name server") {
   Config config;
   config.nodes_max = 1;
   CHECK(place_alone(config, std::nullopt) == agent::LinkUp{"127.0.0.1"});
@@ -16,7 +16,7 @@ TEST_CASE("a node alone is seen from itself, and no name server is asked") {
   CHECK(place_alone(config, "10.0.0.1") == std::nullopt);
 }
 
-TEST_CASE("among nodes the master is seen from the way to its first address, or from nowhere") {
+TEST_CASE("with several nodes the master uses its address on the route to its first one") {
   CHECK(place_among_nodes({"10.0.0.1", "10.1.0.1"}, std::string("10.0.0.2")) ==
         agent::LinkUp{"10.0.0.2", {"10.0.0.1", "10.1.0.1"}});
   CHECK(place_among_nodes({"10.0.0.1"}, failure("Network is unreachable")) ==

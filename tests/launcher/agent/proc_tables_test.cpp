@@ -28,21 +28,21 @@ constexpr const char* stat =
 
 }  // namespace
 
-TEST_CASE("served ports are told by the inodes of their sockets, connections are not") {
+TEST_CASE("listening ports are found by the inodes of their sockets, connections are not") {
   std::map<std::string, int> ports;
   add_listening(tcp, ports);
   add_listening(tcp6, ports);
   CHECK(ports == std::map<std::string, int>{{"4711", 0x3043}, {"4713", 29520}});
 }
 
-TEST_CASE("a line that is torn or strange serves nothing") {
+TEST_CASE("an incomplete or malformed line lists no port") {
   std::map<std::string, int> ports;
   add_listening("", ports);
   add_listening("0: 0100007F 0 0A\n1: 0100007F:xyz 0 0A 0 0 0 0 0 1\n2: 0100", ports);
   CHECK(ports.empty());
 }
 
-TEST_CASE("a process' name may hold brackets, and its time is counted in ticks") {
+TEST_CASE("a process name may contain brackets, and its CPU time is counted in ticks") {
   const auto use = process_use(stat, 100);
   CHECK(use.name == "a (b) c");
   CHECK(use.processor_time == 2s);
@@ -51,7 +51,7 @@ TEST_CASE("a process' name may hold brackets, and its time is counted in ticks")
   CHECK(process_use("812 (a", 100).name.empty());
 }
 
-TEST_CASE("a Python that was executed anew is a spawned one, one that was forked is not") {
+TEST_CASE("a Python that was executed again is a spawned one, a forked one is not") {
   const ProcessUse worker{.name = "python3", .processor_time = {}, .stack = "1"};
   CHECK(is_spawned({.name = "python3.11", .processor_time = {}, .stack = "2"}, worker));
   CHECK(is_spawned({.name = "pt_main_thread", .processor_time = {}, .stack = "2"}, worker));

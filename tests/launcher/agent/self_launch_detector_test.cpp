@@ -18,7 +18,7 @@ bool speaks_of(const std::optional<std::string>& sentence, const std::string& pa
 
 }  // namespace
 
-TEST_CASE("nobody looks before the timeouts is over, and then now and then") {
+TEST_CASE("nothing is probed before the timeout, and then only at intervals") {
   SelfLaunchDetector world({.silence = 60s});
   CHECK(world.next_deadline() == std::nullopt);
   world.began(t0);
@@ -30,7 +30,7 @@ TEST_CASE("nobody looks before the timeouts is over, and then now and then") {
   CHECK_FALSE(world.take_due(t0 + 24h));
 }
 
-TEST_CASE("a store that was asked ends the suspicion") {
+TEST_CASE("a store that was used ends the suspicion") {
   SelfLaunchDetector world({.silence = 60s});
   world.began(t0);
   REQUIRE(world.take_due(t0 + 60s));
@@ -39,16 +39,16 @@ TEST_CASE("a store that was asked ends the suspicion") {
   CHECK(world.next_deadline() == std::nullopt);
 }
 
-TEST_CASE("a first worker that serves, or has spawned its own, is told of once") {
+TEST_CASE("a first worker that listens, or has spawned workers, is reported once") {
   SelfLaunchDetector world({.silence = 60s});
   world.began(t0);
   REQUIRE(world.take_due(t0 + 60s));
-  SUBCASE("it serves") {
+  SUBCASE("it listens") {
     const auto said = world.judge(t0 + 60s, {.listeners = {"pid 7 listens on port 12355"}});
     CHECK(speaks_of(said, "no worker has contacted the store for 60 s"));
     CHECK(speaks_of(said, "listens on a port of its own (pid 7 listens on port 12355)"));
   }
-  SUBCASE("it has spawned") {
+  SUBCASE("it has spawned one") {
     const auto said = world.judge(t0 + 60s, {.spawned = {"pid 7", "pid 8"}});
     CHECK(speaks_of(said, "with multiprocessing (pid 7, pid 8)"));
   }
@@ -60,21 +60,21 @@ TEST_CASE("a first worker that serves, or has spawned its own, is told of once")
   CHECK(world.judge(t0 + 70s, {.spawned = {"pid 7"}}) == std::nullopt);
 }
 
-TEST_CASE("whoever only prepares is looked at again, and whoever sleeps is told of") {
+TEST_CASE("a worker that computes is probed again, and a sleeping one is reported") {
   SelfLaunchDetector world({.silence = 60s, .sleepers = true});
   world.began(t0);
   REQUIRE(world.take_due(t0 + 60s));
   CHECK(world.judge(t0 + 60s, {.processor_time = 50s}) == std::nullopt);
   REQUIRE(world.take_due(t0 + 70s));
   CHECK(world.judge(t0 + 70s, {.processor_time = 59s}) == std::nullopt);
-  // The pauses grow, for a script that never asks the store shall not be disturbed for ever.
+  // The pauses grow, since a script that never uses the store shall not be disturbed for ever.
   CHECK_FALSE(world.take_due(t0 + 80s));
   REQUIRE(world.take_due(t0 + 90s));
   const auto said = world.judge(t0 + 90s, {.processor_time = 59s + 100ms});
   CHECK(speaks_of(said, "for 90 s, and this node's first worker has been idle for 20 s"));
 }
 
-TEST_CASE("where sleepers are not suspected a sleeper is left alone") {
+TEST_CASE("sleeping workers are ignored when they are not suspected") {
   SelfLaunchDetector world({.silence = 60s});
   world.began(t0);
   for (const auto at : {60s, 70s, 90s}) {
@@ -83,7 +83,7 @@ TEST_CASE("where sleepers are not suspected a sleeper is left alone") {
   }
 }
 
-TEST_CASE("a new round is a new beginning") {
+TEST_CASE("a new round resets the detector") {
   SelfLaunchDetector world({.silence = 60s, .sleepers = true});
   world.began(t0);
   REQUIRE(world.take_due(t0 + 60s));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One agent of a job that meets at three cppruns, one of which leads.
+// One agent of a job whose endpoints are three cpprunds, one of which is the leader.
 
 #include <algorithm>
 #include <string>
@@ -39,13 +39,13 @@ inline Config at_one() {
   return config;
 }
 
-inline link::Members members(std::uint64_t epoch, Duration window_told = takeover_window) {
-  return {epoch, {"10.0.0.1:29400", "10.0.0.2:29400", "[fd00::3]:29400"}, window_told};
+inline link::Members members(std::uint64_t epoch, Duration window = takeover_window) {
+  return {epoch, {"10.0.0.1:29400", "10.0.0.2:29400", "[fd00::3]:29400"}, window};
 }
 
 struct Set : Stage {
   explicit Set(const Config& config = at_a_set()) : Stage(false, config) {}
-  // At the first of them, which has said so.
+  // At the first of them, which has announced that it is the leader.
   void run_at_first(std::uint64_t epoch = 6) {
     join();
     heard(t0, link::Waiting{"1 of 2 nodes have joined"});
@@ -65,7 +65,7 @@ struct Set : Stage {
     for (const auto& dial : all<agent::Dial>(pass(until))) places.push_back(dial.at);
     return places;
   }
-  // The same, and nothing listens anywhere.
+  // The same, when nothing listens anywhere.
   Asked refused_until(TimePoint until) {
     Asked places;
     for (auto due = agent.next_deadline(); due && *due <= until; due = agent.next_deadline()) {
@@ -76,7 +76,7 @@ struct Set : Stage {
     }
     return places;
   }
-  // Its link breaks, and there is one to the second place, where it is received.
+  // Its link breaks, and it connects to the second endpoint, which accepts it.
   Agent::Actions turn_to_second(TimePoint broken, TimePoint found) {
     down(broken);
     pass(broken + 50ms);

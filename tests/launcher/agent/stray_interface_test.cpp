@@ -23,7 +23,8 @@ std::optional<std::string> stray(const Environment& environment, const WayToOthe
 
 }  // namespace
 
-TEST_CASE("two addresses share a network by the first one's prefix, and never with themselves") {
+TEST_CASE(
+    "two addresses share a network by the first one's prefix, and an address none with itself") {
   CHECK(shares_network("10.0.0.5/24", "10.0.0.6"));
   CHECK_FALSE(shares_network("10.0.0.5/24", "10.0.1.6"));
   CHECK(shares_network("10.0.0.5/23", "10.0.1.6"));
@@ -34,7 +35,7 @@ TEST_CASE("two addresses share a network by the first one's prefix, and never wi
   CHECK_FALSE(shares_network("nonsense", "10.0.0.6"));
 }
 
-TEST_CASE("an interface that leads nowhere is named, with the one that would do") {
+TEST_CASE("an unreachable interface is named, with an alternative") {
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "docker0"}}) ==
         "GLOO_SOCKET_IFNAME=docker0: docker0 (172.17.0.1) shares no network with the other nodes "
         "(for example 10.0.0.6, 192.168.1.6); workers that use this interface will not be able to "
@@ -46,30 +47,29 @@ TEST_CASE("an interface that leads nowhere is named, with the one that would do"
         std::string::npos);
 }
 
-TEST_CASE("the master's interface, one of a shared network and names left out are no strays") {
+TEST_CASE("the master's interface, shared networks and excluded names are not unreachable") {
   CHECK(stray({}) == std::nullopt);
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "eth0"}}) == std::nullopt);
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "ib0"}, {"NCCL_SOCKET_IFNAME", "^docker0,lo"}}) ==
         std::nullopt);
-  // Two routed networks: the way to the master is one, whatever the prefix says.
+  // Two routed networks: the route to the master is valid, whatever the prefix.
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "eth0"}}, {"10.0.0.5", {"10.9.0.6"}}) == std::nullopt);
 }
 
-TEST_CASE("several nodes on one machine may use whatever it has") {
+TEST_CASE("several nodes on one machine may use any of its interfaces") {
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "lo"}}, {"127.0.0.1", {"10.0.0.5", "172.17.0.1"}}) ==
         std::nullopt);
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "lo"}}, {"127.0.0.1", {}}) == std::nullopt);
 }
 
-TEST_CASE("a master that is its own loopback by name goes over a card that leads to the others") {
+TEST_CASE("a master whose name is loopback uses an interface that reaches the other nodes") {
   CHECK(better_than_loopback(machine, {"127.0.1.1", {"10.0.0.6"}}) == "eth0");
   CHECK(better_than_loopback(machine, {"127.0.1.1", {"10.0.0.5"}}) == std::nullopt);
   CHECK(better_than_loopback(machine, {"10.0.0.5", {"10.0.0.6"}}) == std::nullopt);
   CHECK(better_than_loopback(machine, {"127.0.0.1", {"10.9.0.6"}}) == std::nullopt);
 }
 
-TEST_CASE(
-    "the addresses of a connection that did not come up are read from gloo's and NCCL's lines") {
+TEST_CASE("the addresses of a failed connection are read from the lines of gloo and NCCL") {
   using Lines = std::vector<std::string>;
   const std::string gloo =
       "RuntimeError: Gloo connectFullMesh failed with "
@@ -85,7 +85,7 @@ TEST_CASE(
   CHECK(
       failed_connection({"RuntimeError: [gloo/transport/tcp/pair.cc:799] connect [10.78.0.1]:1205: "
                          "No route to host"}) == FailedConnection{"", "10.78.0.1"});
-  // A connection that had come up, the store's, and lines without an address.
+  // A connection that had been established, the store's, and lines without an address.
   for (const char* other :
        {"RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.78.0.1]:1234",
         "[W1126 socket.cpp:764] [c10d] The client socket has failed to connect to "
@@ -97,9 +97,9 @@ TEST_CASE(
   }
 }
 
-// As its src/misc/socket.cc and src/os/linux.cc write them, behind the head of every line of its
-// log. What is of several versions is here once.
-TEST_CASE("the address that NCCL 2.18 to 2.30 could not connect to is read from their lines") {
+// As NCCL's src/misc/socket.cc and src/os/linux.cc write them, after the prefix of every log line.
+// A line that several versions share is listed once.
+TEST_CASE("the address that NCCL 2.18 to 2.30 could not connect to is read from its lines") {
   const std::string warn = "node1:4711:4790 [0] misc/socket.cc:466 NCCL WARN ";
   const std::string info = "node1:4711:4790 [0] NCCL INFO ";
   for (const std::string& line : {
@@ -133,7 +133,7 @@ TEST_CASE("the address that NCCL 2.18 to 2.30 could not connect to is read from 
   // The scope of a link-local address names an interface of this node.
   CHECK(failed_connection({warn + "socketStartConnect: connect to fe80::a:1%ib0<47021> failed : "
                                   "No route to host"}) == FailedConnection{"", "fe80::a:1"});
-  // Without an address (2.18 to 2.26), and connections that had come up.
+  // Without an address (2.18 to 2.26), and connections that had been established.
   for (const std::string& line : {
            warn + "socketStartConnect: exceeded retries (20000)",
            warn + "socketPollConnect: exceeded timeouts (3)",
@@ -150,8 +150,7 @@ TEST_CASE("the address that NCCL 2.18 to 2.30 could not connect to is read from 
   }
 }
 
-TEST_CASE(
-    "an interface that is not connected is named, with the variable and one that leads there") {
+TEST_CASE("an unconnected interface is named, with its variable and an alternative") {
   const FailedConnection from_ib{"192.168.1.5", "192.168.1.6"};
   const std::string verdict =
       "GLOO_SOCKET_IFNAME=ib0: ib0 (192.168.1.5) cannot connect to 192.168.1.6; unset "
@@ -159,9 +158,9 @@ TEST_CASE(
   const Environment gloo{{"GLOO_SOCKET_IFNAME", "ib0"}};
   CHECK(unconnected_interface(machine, way, gloo, from_ib) == verdict);
   CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.6"}) == verdict);
-  // At the master, by the address from which the first other node speaks.
+  // At the master, by the source address of the first other node.
   CHECK(unconnected_interface(machine, {"127.0.0.1", way.neighbour}, gloo, from_ib) == verdict);
-  // The other node was told to use its ib0, and this one was not.
+  // The other node was configured to use its ib0, and this one was not.
   CHECK(unconnected_interface(machine, way, {}, {"10.0.0.5", "192.168.1.6"}) ==
         "eth0 (10.0.0.5) cannot connect to 192.168.1.6; that node can be reached at 10.0.0.6, so "
         "correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME on that node");
@@ -169,7 +168,7 @@ TEST_CASE(
   CHECK(
       unconnected_interface(machine, way, {}, from_ib) ==
       "ib0 (192.168.1.5) cannot connect to 192.168.1.6; eth0 (10.0.0.5) leads to the other nodes");
-  // The one that leads to them, an address of this machine, and one of no network here.
+  // The interface that reaches them, an address of this machine, and one of no network here.
   CHECK(unconnected_interface(machine, way, gloo, {"10.0.0.5", "10.0.0.6"}) == std::nullopt);
   CHECK(unconnected_interface(machine, way, gloo, {"", "10.0.0.6"}) == std::nullopt);
   CHECK(unconnected_interface(machine, way, gloo, {"", "192.168.1.5"}) == std::nullopt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// For how long workers live on after the lease, so that whoever leads can be found.
+// How long workers live on after the lease, so that the new leader can be found.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace takeover_window_test {
 using namespace cpprun;
 using namespace cpprun::testing;
 
-TEST_CASE("with a patience the workers live on for it after the lease, and no longer") {
+TEST_CASE("workers live on for the takeover window after the lease, and no longer") {
   Set stage;
   stage.run_at_first();
   CHECK(stage.agent.overdue_at() ==
@@ -22,7 +22,7 @@ TEST_CASE("with a patience the workers live on for it after the lease, and no lo
   CHECK(kills(stage.agent.advance(t0 + 1s + own_lease + takeover_window)));
 }
 
-TEST_CASE("the patience counts from when it is heard, and grows for what was answered before") {
+TEST_CASE("the takeover window counts from its arrival, and extends earlier answers") {
   Set stage{at_one()};
   stage.run();
   stage.answered(t0 + 1s);
@@ -33,7 +33,7 @@ TEST_CASE("the patience counts from when it is heard, and grows for what was ans
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
 }
 
-TEST_CASE("a patience that shrinks, or ends, does so for what is answered after it") {
+TEST_CASE("a takeover window that shrinks, or ends, does so for later answers") {
   Set stage;
   stage.run_at_first();
   const auto fence = *stage.agent.overdue_at();
@@ -45,19 +45,19 @@ TEST_CASE("a patience that shrinks, or ends, does so for what is answered after 
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
 }
 
-TEST_CASE("what one answers that has said nothing of patience on this link counts without any") {
+TEST_CASE("an answer from a leader without a takeover window counts without one") {
   Set stage;
   stage.run_at_first();
   stage.turn_to_second(t0 + 1s, t0 + 4s);
   stage.heard(t0 + 4s, members(7, 0s));
-  // By the word of the first, which the second has to wait for as well.
+  // By the first leader's window, which the second has to wait for as well.
   CHECK(stage.agent.overdue_at() ==
         t0 + 1s + own_lease + takeover_window + bounds::fence_margin / 2);
   stage.answered(t0 + 6s);
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
 }
 
-TEST_CASE("a seat that is lost takes its patience with it") {
+TEST_CASE("a lost seat ends its takeover window") {
   Set stage;
   stage.run_at_first();
   stage.down(t0 + 1s);
@@ -72,32 +72,32 @@ TEST_CASE("a seat that is lost takes its patience with it") {
         t0 + 9s + own_lease + takeover_window + bounds::fence_margin / 2);
 }
 
-TEST_CASE("a near miss is told by the lease, with what the patience would have left") {
+TEST_CASE("a near miss is reported by the lease, with the takeover window that is left") {
   Set stage;
   stage.run_at_first();
   const auto late = stage.heard(t0 + 4400ms, link::Heartbeat{.sent = 2s});
-  const auto told = all<agent::TellNearMiss>(late);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0] == agent::TellNearMiss{3400ms, 3s, takeover_window});
+  const auto reported = all<agent::TellNearMiss>(late);
+  REQUIRE(reported.size() == 1);
+  CHECK(reported[0] == agent::TellNearMiss{3400ms, 3s, takeover_window});
 }
 
-TEST_CASE("a node that has succeeded asks how it ended when the patience is over as well") {
+TEST_CASE("a node that succeeded asks for the result when the takeover window is over as well") {
   Set stage;
   stage.run_at_first();
   stage.end_worker(t0 + 1s, {});
   stage.down(t0 + 1s);
-  Agent::Actions told;
+  Agent::Actions reported;
   for (auto due = stage.agent.next_deadline(); due && *due <= t0 + 1s + own_lease + takeover_window;
        due = stage.agent.next_deadline()) {
-    CHECK(all<agent::TellNote>(told).empty());
+    CHECK(all<agent::TellNote>(reported).empty());
     auto more = stage.agent.advance(*due);
     if (!all<agent::Dial>(more).empty()) stage.down(*due, "connection refused");
-    Stage::append(told, std::move(more));
+    Stage::append(reported, std::move(more));
   }
-  REQUIRE(all<agent::TellNote>(told).size() == 1);
-  CHECK(all<agent::TellNote>(told)[0].sentence.find(
+  REQUIRE(all<agent::TellNote>(reported).size() == 1);
+  CHECK(all<agent::TellNote>(reported)[0].sentence.find(
             "querying the result of the job (timeout 600 s)") != std::string::npos);
-  // Whoever leads by now tells it.
+  // The new leader reports it.
   const auto due = *stage.agent.next_deadline();
   stage.agent.advance(due);
   CHECK(said<link::Join>(stage.up(due))[0].done);
@@ -107,7 +107,7 @@ TEST_CASE("a node that has succeeded asks how it ended when the patience is over
       all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s)).empty());
 }
 
-TEST_CASE("who slept through lease and patience kills its workers when it wakes") {
+TEST_CASE("a node suspended past lease and takeover window kills its workers when it wakes") {
   Set stage;
   stage.run_at_first();
   const auto awake = stage.agent.handle(t0 + 60s, agent::Fenced{});

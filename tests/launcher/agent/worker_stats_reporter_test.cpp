@@ -39,11 +39,11 @@ WorkerSight at_step(int local_rank, std::uint64_t step, TimePoint last) {
 
 }  // namespace
 
-TEST_CASE("nobody looks at workers unless somebody looks at the job") {
+TEST_CASE("workers are sampled only while a client watches the job") {
   WorkerStatsReporter figures;
   CHECK_FALSE(figures.changed(t0 + 1s));
   CHECK(figures.watch(t0 + 1s, 10s));
-  CHECK_FALSE(figures.watch(t0 + 1s, 10s));  // that look is still to be made
+  CHECK_FALSE(figures.watch(t0 + 1s, 10s));  // that sample is still pending
   CHECK_FALSE(figures.changed(t0 + 1s));
   figures.nothing_seen();
   CHECK(figures.changed(t0 + 10s));
@@ -51,7 +51,7 @@ TEST_CASE("nobody looks at workers unless somebody looks at the job") {
   CHECK_FALSE(figures.changed(t0 + 11s));
 }
 
-TEST_CASE("what is seen of a worker is told, and a rate from the second look on") {
+TEST_CASE("the state of a worker is reported, and a rate from the second sample on") {
   WorkerStatsReporter figures;
   auto status = figures.tell(t0 + 10s, round_one, running(1), {at_step(0, 20, t0 + 9s)});
   REQUIRE(status.workers.size() == 1);
@@ -73,12 +73,12 @@ TEST_CASE("what is seen of a worker is told, and a rate from the second look on"
   status = figures.tell(t0 + 14s, round_one, running(1), {later});
   CHECK(status.workers.front().millisteps_per_second == 2500);  // ten steps in four seconds
   CHECK(status.workers.front().cpu_percent == 100);
-  // It stands still: fewer than one in so long.
+  // No progress: fewer than one step in that time.
   status = figures.tell(t0 + 23s, round_one, running(1), {later});
   CHECK(status.workers.front().millisteps_per_second == 100);
 }
 
-TEST_CASE("a worker without a heartbeat is told of without steps") {
+TEST_CASE("a worker without a heartbeat is reported without steps") {
   WorkerStatsReporter figures;
   const auto status = figures.tell(t0 + 1s, round_one, running(2), {});
   REQUIRE(status.workers.size() == 2);
@@ -87,7 +87,7 @@ TEST_CASE("a worker without a heartbeat is told of without steps") {
   CHECK_FALSE(status.workers[1].resident_kib);
 }
 
-TEST_CASE("one worker of a node tells its total and its metrics, the first that has any") {
+TEST_CASE("the total and the metrics are reported for the first worker that has them") {
   WorkerStatsReporter figures;
   std::vector<WorkerSight> sights;
   for (int local = 0; local < 3; ++local) {
@@ -104,23 +104,24 @@ TEST_CASE("one worker of a node tells its total and its metrics, the first that 
   CHECK(status.workers[2].metrics.empty());
 }
 
-TEST_CASE("workers of a large node take turns within a frame, and nobody is left out") {
+TEST_CASE("workers of a large node take turns within a frame, and none is starved") {
   WorkerStatsReporter figures;
   const auto views = running(40);
-  std::vector<int> told(40, 0);
+  std::vector<int> reports(40, 0);
   for (int look = 0; look < 10; ++look) {
     std::vector<WorkerSight> sights;
     for (int i = 0; i < 40; ++i) sights.push_back(at_step(i, 1'000'000 + 977 * i, t0 + 1s));
     const auto status = figures.tell(t0 + 2s * look, round_one, views, sights);
     CHECK(link::encode(status).size() <= link::status_frame_bytes_max);
     CHECK(status.workers.size() >= 4);
-    for (const auto& each : status.workers) ++told[static_cast<std::size_t>(each.local_rank.value)];
+    for (const auto& each : status.workers)
+      ++reports[static_cast<std::size_t>(each.local_rank.value)];
   }
-  CHECK(std::ranges::min(told) >= 1);
-  CHECK(std::ranges::max(told) - std::ranges::min(told) <= 1);
+  CHECK(std::ranges::min(reports) >= 1);
+  CHECK(std::ranges::max(reports) - std::ranges::min(reports) <= 1);
 }
 
-TEST_CASE("whoever's state has changed comes first") {
+TEST_CASE("workers whose state has changed come first") {
   WorkerStatsReporter figures;
   auto views = running(40);
   const std::vector<WorkerSight> none;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Command lines as tests type them, on a machine with 12 processors and no device.
+// Command lines as a user types them, on a machine with 12 processors and no device.
 
 #include <doctest/doctest.h>
 
@@ -15,13 +15,13 @@ namespace cpprun::probe {
 
 using Words = std::vector<std::string>;
 
-// The one file there is, and what it says.
+// The only file, and its content.
 struct File {
   std::string path = "job.toml";
   std::string text;
 };
 
-// Every script can be run, but for those that are called gone.
+// Every script can be run, except those named gone.
 inline FileKind probe_file(const std::string& path) {
   return path.find("gone") == std::string::npos ? FileKind::executable : FileKind::missing;
 }

@@ -15,7 +15,7 @@ using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
 
-TEST_CASE("the main job's command line is understood, word for word") {
+TEST_CASE("the main job's command line is parsed completely") {
   const auto config =
       good({"--nnodes=2", "--nproc_per_node=1", "--node_rank=0", "--master_addr=10.0.0.1",
             "--master_port=29500", "./train", "--threads=64", "--nnodes=9"});
@@ -46,7 +46,7 @@ TEST_CASE("a plain command has torchrun's defaults and a free port") {
   CHECK(config.notes.empty());
 }
 
-TEST_CASE("PET variables give defaults, the command line wins") {
+TEST_CASE("PET variables set defaults, and the command line wins") {
   const Environment pet = {{"PET_NNODES", "2"},    {"PET_NPROC_PER_NODE", "4"},
                            {"PET_NODE_RANK", "1"}, {"PET_MASTER_ADDR", "node0"},
                            {"PET_NO_PYTHON", "1"}, {"PET_STANDALONE", "0"}};
@@ -61,7 +61,7 @@ TEST_CASE("PET variables give defaults, the command line wins") {
               "PET_MAX_RESTARTS=many is not a whole number of at least 0"});
 }
 
-TEST_CASE("every mistake is told at once, each with its flag and what would be right") {
+TEST_CASE("all errors are reported together, each with its flag and a valid value") {
   CHECK(diagnostics({"--nnodes=2:1", "--nproc-per-node=none", "--rdzv-conf=foo", "--redirects=7",
                      "--master-port=x", "--frobnicate", "--role"}) ==
         Words{"unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
@@ -75,7 +75,7 @@ TEST_CASE("every mistake is told at once, each with its flag and what would be r
               "no script given\n  hint: add the script after the flags"});
 }
 
-TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a last call") {
+TEST_CASE("c10d with a range of nodes has an endpoint, its own port and timeouts") {
   const Config config = good({"--nnodes=1:4", "--rdzv-backend=c10d", "--rdzv-endpoint=head",
                               "--rdzv-id=7", "--rdzv-conf=last_call_timeout=3,is_host=False", "x"});
   CHECK(config.rendezvous == RendezvousMode::endpoint);
@@ -87,7 +87,7 @@ TEST_CASE("c10d and a range of nodes: an endpoint, its own port and patience, a 
   CHECK(config.is_host == false);
 }
 
-TEST_CASE("help names every flag, and version the version; both win over mistakes") {
+TEST_CASE("help names every flag, and both help and version win over errors") {
   const auto help = std::get<CliText>(read({"--frobnicate", "-h", "all"})).text;
   Flags flags;
   const Declaration declaration(flags);
@@ -96,7 +96,7 @@ TEST_CASE("help names every flag, and version the version; both win over mistake
   CHECK(std::get<CliText>(read({"--version"})).text == "cpprun 1.2.3 (commit abc)\n");
 }
 
-TEST_CASE("a script that cannot be run is told with the other mistakes, and else at the start") {
+TEST_CASE("a script that cannot be run is reported with the other errors, else at the start") {
   CHECK(diagnostics({"--node-rank=-1", "gone.py"}) ==
         Words{"--node-rank=-1 is not a whole number of at least 0",
               "cannot run \"gone.py\": no such file in the working directory"});
@@ -105,7 +105,7 @@ TEST_CASE("a script that cannot be run is told with the other mistakes, and else
   CHECK(good({"gone.py"}).program.script == "gone.py");
 }
 
-TEST_CASE("a dry run is told apart, and makes up nothing") {
+TEST_CASE("a dry run is separate, and invents no values") {
   const auto outcome = read({"--dry-run", "--json", "--standalone", "./train", "--json"});
   REQUIRE(std::holds_alternative<CliDryRun>(outcome));
   const auto& asked = std::get<CliDryRun>(outcome);
@@ -115,7 +115,7 @@ TEST_CASE("a dry run is told apart, and makes up nothing") {
   CHECK(asked.config.program.arguments == Words{"--json"});
 }
 
-TEST_CASE("the mistakes of a dry run leave no file") {
+TEST_CASE("the errors of a dry run leave no file") {
   const auto outcome = read({"--dry-run", "--report=r", "--events=e", "--nnodes=0", "./train"});
   REQUIRE(std::holds_alternative<CliDiagnostics>(outcome));
   const auto& wrong = std::get<CliDiagnostics>(outcome);
@@ -124,7 +124,7 @@ TEST_CASE("the mistakes of a dry run leave no file") {
   CHECK(wrong.events_file.empty());
 }
 
-TEST_CASE("--json without --dry-run is a mistake, and no variable turns either on") {
+TEST_CASE("--json without --dry-run is an error, and no variable sets either") {
   CHECK(diagnostics({"--json", "./train"}) == Words{"--json has no effect without --dry-run"});
   CHECK(good({"./train"}, {{"PET_DRY_RUN", "1"}, {"PET_JSON", "1"}}).program.script == "./train");
 }

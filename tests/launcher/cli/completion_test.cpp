@@ -10,8 +10,8 @@ namespace completion_test {
 using namespace cpprun;
 using namespace cpprun::probe;
 
-// What the shells make of the scripts is tested in completion_test.sh.
-TEST_CASE("every shell is told of every flag") {
+// How the shells use the scripts is tested in completion_test.sh.
+TEST_CASE("the completions of every shell contain every flag") {
   Flags flags;
   const Declaration declaration(flags);
   for (const char* shell : {"bash", "zsh", "fish", "tcsh"}) {
@@ -25,7 +25,7 @@ TEST_CASE("every shell is told of every flag") {
   CHECK_FALSE(completion_script("ksh", declaration.facts()));
 }
 
-TEST_CASE("completions are printed for a shell that is known, whatever else is wrong") {
+TEST_CASE("completions are printed for a known shell, despite other errors") {
   CHECK(std::get<CliText>(read({"--frobnicate", "--print-completion=bash"}))
             .text.starts_with("# bash completion for cpprun"));
   CHECK(diagnostics({"--print-completion=ksh", "x"}) ==

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Completes command lines in the shells themselves, as their users' TAB does; those that are not
-# installed are left out, bash never is.
+# Completes command lines in the shells themselves, as their users' TAB does; a shell that is not
+# installed is skipped, bash never is.
 #   completion_test.sh PATH_TO_CPPRUN PATH_TO_CPPRUND PATH_TO_CPPRUNCTL
 cpprun=$1 cpprund=$2 cpprunctl=$3
 failed=0
@@ -15,7 +15,7 @@ expect() {
   failed=1
 }
 
-# bash hands the words of the line to the function, "=" as one of its own.
+# bash passes the words of the line to the function, with "=" as a word of its own.
 in_bash() {
   local line=$1
   bash --norc -c '
@@ -44,7 +44,7 @@ bash_completes "$long" \
 bash_completes "" cpprun --nnodes 2 train.py --st
 bash_completes "" cpprun ""
 bash_completes "SIGTERM" cpprun --signals-to-handle = SIGT
-# control_completes WANTED WORD…: what bash makes of the words for cpprunctl.
+# control_completes WANTED WORD…: how bash completes the words for cpprunctl.
 control_completes() {
   expect bash "${*:2}" "$1" "$(bash --norc -c '
     source <("$1" --print-completion bash)
@@ -60,7 +60,7 @@ export HOSTFILE=$directory/hosts
 bash_completes "node-alpha node-beta" cpprun --rdzv-endpoint = node
 bash_completes "node-beta" cpprun --master-addr node-b
 
-# daemon_completes WANTED WORD…: what bash makes of the words for cpprund.
+# daemon_completes WANTED WORD…: how bash completes the words for cpprund.
 daemon_completes() {
   expect bash "${*:2}" "$1" "$(bash --norc -c '
     source <("$1" --print-completion bash)
@@ -109,7 +109,7 @@ if command -v zsh >/dev/null; then
     source $1/_cpprun; print -n $_comps[cpprun]
     fpath=($1 $fpath); unset "_comps[cpprun]"
     compinit -u -D; print " $_comps[cpprun]"' - "$directory")"
-  # A terminal of zsh's own; what never shows up on it ends with the limit of time.
+  # A terminal of zsh's own; if the text never appears, the time limit ends it.
   TERM=dumb timeout 60 zsh -f -c 'zmodload zsh/zpty && zpty terminal zsh -f -i || exit
     zpty -w terminal "autoload -Uz compinit && compinit -u -D; source $1/_cpprun; print rea\dy"
     zpty -r terminal seen "*ready*"
@@ -131,8 +131,8 @@ if command -v tcsh >/dev/null; then
     grep -c "log-line-prefix-template=")"
 fi
 
-# Names are data. Fake programs log what they are started with; a name that some shell reads as a
-# command leaves the file "made" behind.
+# Names are data. Fake programs log their arguments; a name that some shell runs as a command
+# leaves the file "made" behind.
 mkdir "$directory/bin" "$directory/cwd"
 cat >"$directory/bin/cpprunctl" <<'EOF'
 #!/bin/sh
@@ -151,7 +151,7 @@ export NAMES=$directory/names LOG=$directory/log
 "$cpprun" --print-completion tcsh >"$directory/complete.tcsh"
 names=('$(touch made)' '`touch made`' 'a b' "it's" 'say "x"' ';touch made' '*' '$HOME' '~root'
   '{a,b}' '#x' 'a\b' 'x&touch made&' "'\"\$(touch made)" '-dash' '<made')
-# typed SHELL SETUP LINE: what a program is started with when LINE, TAB and enter are typed.
+# typed SHELL SETUP LINE: the arguments of a program when LINE, TAB and enter are typed.
 typed() {
   rm -f "$LOG" "$directory/cwd/made"
   (cd "$directory/cwd" && printf '%s\n%s\t\n\025exit\n' "$2" "$3" |

@@ -66,7 +66,7 @@ TEST_CASE("a file may be an INI, with bare text, other line ends and a byte orde
   CHECK(config.local_addr == "::1");
 }
 
-TEST_CASE("the command line wins over the environment, and that over the file") {
+TEST_CASE("the command line wins over the environment, and the environment over the file") {
   const std::string text = "max-restarts = 1\nrole = 'file'\nlog-level = 'error'\nno-python = true";
   const Environment environment = {{"PET_ROLE", "variable"},
                                    {"PET_MAX_RESTARTS", "2"},
@@ -87,7 +87,7 @@ TEST_CASE("the environment may name the file, and the command line another") {
         "a");
 }
 
-TEST_CASE("a file that cannot be read is a mistake under the name that led to it") {
+TEST_CASE("a file that cannot be read is an error under the flag that named it") {
   CHECK(diagnostics({"--config=gone.toml", "x"}) ==
         Words{"--config=gone.toml cannot be read: No such file or directory\n  hint: give the path "
               "of a text file"});
@@ -100,8 +100,8 @@ TEST_CASE("a file that cannot be read is a mistake under the name that led to it
               "the flag"});
 }
 
-TEST_CASE("what is wrong in a file is told with its line, all of it, beside all else") {
-  const auto told =
+TEST_CASE("all errors in a file are reported with their lines, beside the other errors") {
+  const auto reported =
       diagnostics({"--config=job.toml", "--frobnicate", "--node-rank=x", "gone.py"}, {},
                   {.text = "nnodes = two\n"
                            "nprok = 2\n"
@@ -115,7 +115,7 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
                            "master-port 29500\n"
                            "role = \"half\n"});
   CHECK(
-      told ==
+      reported ==
       Words{"job.toml:2: unknown key \"nprok\"\n  hint: use the name of a flag; cpprun --help all "
             "lists "
             "them",
@@ -133,24 +133,25 @@ TEST_CASE("what is wrong in a file is told with its line, all of it, beside all 
             "cannot run \"gone.py\": no such file in the working directory"});
 }
 
-TEST_CASE("a value is complained about where it was decided") {
+TEST_CASE("an invalid value is reported for the source that set it") {
   CHECK(wrong_in_file("max-restarts = many", {{"PET_MAX_RESTARTS", "more"}}) ==
         Words{"PET_MAX_RESTARTS=more is not a whole number of at least 0"});
   CHECK(wrong_in_file("nnodes = 2\nnode-rank = 2") ==
         Words{"job.toml:2: node-rank=2 is too large: the job has 2 nodes, ranks 0 to 1"});
 }
 
-TEST_CASE("a wrong file is told as one, and not line by line") {
+TEST_CASE("a file of the wrong kind is reported once, not line by line") {
   CHECK(wrong_in_file(std::string("\x7f\x45LF\0\0\1", 7)) ==
         Words{"job.toml is not a text file; --config expects lines such as nnodes = 2"});
   std::string script;
   for (int line = 0; line < 20; ++line) script += "import os\n";
-  const auto told = wrong_in_file(script);
-  CHECK(told.size() == 9);
-  CHECK(told.back() == "job.toml: 12 more errors like these; check that this is the right file");
+  const auto reported = wrong_in_file(script);
+  CHECK(reported.size() == 9);
+  CHECK(reported.back() ==
+        "job.toml: 12 more errors like these; check that this is the right file");
 }
 
-TEST_CASE("pieces of a file are never more than a mistake") {
+TEST_CASE("fragments of a file cause errors at most") {
   for (const char* text : {"=",           "[",         "]",          "[[",
                            "a",           "''",        "' = 1",      "\"\" = 2",
                            "role",        "role=",     "role = [",   "role = ]",

@@ -12,7 +12,7 @@ namespace declaration_test {
 using namespace cpprun;
 using namespace cpprun::probe;
 
-TEST_CASE("each flag has a name, a letter and variables of its own, a group and a line of help") {
+TEST_CASE("each flag has its own name, letter and variables, a group and a line of help") {
   Flags flags;
   const Declaration declaration(flags);
   std::set<std::string> taken;
@@ -28,7 +28,7 @@ TEST_CASE("each flag has a name, a letter and variables of its own, a group and 
   }
 }
 
-TEST_CASE("a member learns its value, and who has said it") {
+TEST_CASE("a member gets its value and the source of it") {
   Flags flags;
   Declaration declaration(flags);
   Diagnostics diagnostics;
@@ -60,7 +60,7 @@ TEST_CASE("CLI11 takes every flag, all of them at once") {
   CHECK(is_on(flags.version));
 }
 
-TEST_CASE("what is told later wins, and its mistake does not hide the next one") {
+TEST_CASE("the source with precedence wins, and its error does not hide the next one") {
   Flags flags;
   Declaration declaration(flags);
   Diagnostics diagnostics;
@@ -77,7 +77,7 @@ TEST_CASE("what is told later wins, and its mistake does not hide the next one")
   CHECK(flags.max_restarts.value == std::nullopt);
 }
 
-TEST_CASE("text stays as it was typed, brackets, quotes, braces and all") {
+TEST_CASE("text stays as it was typed, with brackets, quotes and braces") {
   for (const char* text : {"[x]", "[a,b]", "{}", "\"q\"", "'q'", "%%", " x ", "\\n", "-", "--"}) {
     CAPTURE(text);
     CHECK(good({std::string("--log-line-prefix-template=") + text, "x"}).logs.prefix_template ==
@@ -85,7 +85,7 @@ TEST_CASE("text stays as it was typed, brackets, quotes, braces and all") {
   }
 }
 
-TEST_CASE("an empty value is a mistake of every flag but those for which torchrun takes it") {
+TEST_CASE("an empty value is an error except for flags for which torchrun accepts it") {
   Flags probe;
   const Declaration declared(probe);
   for (const auto& facts : declared.facts()) {

@@ -22,7 +22,7 @@ TEST_CASE("the grace comes from the flag, else from torch's variable") {
   CHECK(diagnostics({"x"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon"}}).size() == 1);
 }
 
-TEST_CASE("without a word the grace is shorter than that of whoever ends the whole node") {
+TEST_CASE("the default grace is shorter than the scheduler's") {
   CHECK(good({"x"}).grace == 30s);
   CHECK(good({"x"}, {{"SLURM_JOB_ID", "17"}}).grace == 25s);
   CHECK(good({"x"}, {{"KUBERNETES_SERVICE_HOST", "10.0.0.1"}}).grace == 25s);
@@ -31,7 +31,7 @@ TEST_CASE("without a word the grace is shorter than that of whoever ends the who
         90s);
 }
 
-TEST_CASE("Slurm's own patience is kept, where its configuration says how long that is") {
+TEST_CASE("the grace fits Slurm's KillWait if its configuration is readable") {
   const Environment slurm = {{"SLURM_JOB_ID", "17"}, {"SLURM_CONF", "/run/s.conf"}};
   const auto within = [](const std::string& text) {
     return File{.path = "/run/s.conf", .text = text};
@@ -47,19 +47,19 @@ TEST_CASE("Slurm's own patience is kept, where its configuration says how long t
   CHECK(good({"--shutdown-timeout=9", "x"}, slurm, within("KillWait=20\n")).notes.empty());
 }
 
-TEST_CASE("the signals that announce a preemption are for the workers, unless they are handled") {
+TEST_CASE("preemption signals go to the workers, unless they are handled") {
   CHECK(good({"x"}).notices == std::vector<int>{SIGUSR1, SIGUSR2});
   CHECK(good({"--signals-to-handle=SIGUSR1,SIGTERM", "x"}).notices == std::vector<int>{SIGUSR2});
 }
 
-TEST_CASE("signals are read by name; one that cannot be handled is noted, as in torchrun") {
+TEST_CASE("signals are read by name, and an unsupported one is noted, as in torchrun") {
   const auto config = good({"--signals-to-handle=SIGUSR1,SIGTERM,SIGFOO,SIGTERM", "x"});
   CHECK(config.signals == std::vector<int>{SIGUSR1, SIGTERM});
   CHECK(config.signals_text == "SIGUSR1,SIGTERM,SIGFOO,SIGTERM");
   CHECK(config.notes == Words{"--signals-to-handle: ignoring SIGFOO, which cannot be handled"});
 }
 
-TEST_CASE("what a job does about failures is read, in fractions of seconds and by signals' names") {
+TEST_CASE("restart settings take fractions of seconds and names of signals") {
   const auto config = good({"--max-restarts=3", "--restart-backoff=0.5", "--restart-window=3600",
                             "--no-restart-codes=SIGSEGV,2,KILL,2", "x"});
   CHECK(config.restarts.backoff == 500ms);
@@ -71,7 +71,7 @@ TEST_CASE("what a job does about failures is read, in fractions of seconds and b
         60s);
 }
 
-TEST_CASE("mistakes about restarts are listed together, each with what would be right") {
+TEST_CASE("errors in restart settings are listed together, each with a valid value") {
   CHECK(
       diagnostics(
           {"--restart-backoff=soon", "--restart-window=0", "--no-restart-codes=2,300", "x"}) ==
@@ -85,7 +85,7 @@ TEST_CASE("mistakes about restarts are listed together, each with what would be 
         Words{"--no-restart-codes=1,2,3,4,5,6,7,8,9 lists 9 codes; the maximum is 8"});
 }
 
-TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of them") {
+TEST_CASE("blanks around codes and seconds are ignored") {
   const auto config = good({"--max-restarts=1", "--no-restart-codes= 2, SIGSEGV ", "x"});
   CHECK(config.restarts.final_codes == std::vector<int>{-SIGSEGV, 2});
   CHECK(diagnostics({"--no-restart-codes=2,,3", "x"}) ==
@@ -94,12 +94,12 @@ TEST_CASE("blanks around codes and seconds, as scripts leave them, are none of t
   CHECK(good({"--monitor-interval= 5 ", "x"}).notes.size() == 1);
 }
 
-TEST_CASE("a policy for restarts without a restart is worth a word") {
+TEST_CASE("a restart policy without restarts is noted") {
   CHECK(good({"--restart-backoff=1", "x"}).notes ==
         Words{"--restart-backoff has no effect without --max-restarts"});
 }
 
-TEST_CASE("whose beats are watched, and for how long they may be silent") {
+TEST_CASE("--beat-timeout takes seconds or auto") {
   CHECK_FALSE(good({"x"}).beat_timeout);
   CHECK(good({"--beat-timeout=90", "x"}).beat_timeout == HeartbeatTimeout{.fixed = 90s});
   CHECK(good({"--beat-timeout=auto", "x"}).beat_timeout == HeartbeatTimeout{.automatic = true});
@@ -110,7 +110,7 @@ TEST_CASE("whose beats are watched, and for how long they may be silent") {
   CHECK(diagnostics({"--beat-timeout=0.5", "x"}).size() == 1);
 }
 
-TEST_CASE("who may look at the job is one of four words") {
+TEST_CASE("--status-access takes one of four values") {
   CHECK(good({"x"}).status_access == StatusAccess::user);
   CHECK(good({"--status-access=none", "x"}).status_access == StatusAccess::none);
   CHECK(good({"x"}, {{"PET_STATUS_ACCESS", "network"}}).status_access == StatusAccess::network);
@@ -118,7 +118,7 @@ TEST_CASE("who may look at the job is one of four words") {
         Words{"--status-access=all is not one of none, user, host or network"});
 }
 
-TEST_CASE("causes have purses of their own, in whatever order they were typed") {
+TEST_CASE("causes have budgets of their own, in any order") {
   const auto rules = good({"--max-restarts= 3, node=unlimited ,hang=1,killed=0", "x"}).restarts;
   CHECK(rules.max == 3);
   CHECK(rules.budgets == std::vector<CauseBudget>{{"hang", 1}, {"killed", 0}, {"node", {}}});
@@ -126,29 +126,28 @@ TEST_CASE("causes have purses of their own, in whatever order they were typed") 
   CHECK(good({"x"}, {{"PET_MAX_RESTARTS", "1,gpu=2"}}).restarts.budgets.front().cause == "gpu");
 }
 
-TEST_CASE("a purse that cannot be is a mistake that says what would be right") {
-  const auto mistake = [](const std::string& text) {
+TEST_CASE("an invalid budget is an error that names a valid one") {
+  const auto error = [](const std::string& text) {
     const auto all = diagnostics({"--max-restarts=" + text, "x"});
     REQUIRE(all.size() == 1);
     return all.front();
   };
-  CHECK(mistake("3,hnag=1") ==
+  CHECK(error("3,hnag=1") ==
         "--max-restarts=3,hnag=1: unknown cause \"hnag\"; use one of hang, node, preempt, memory, "
         "gpu, disk, network, or an id from docs/failures.md");
-  CHECK(mistake("3,hang=often") ==
+  CHECK(error("3,hang=often") ==
         "--max-restarts=3,hang=often: the budget of hang is neither a whole number nor unlimited");
-  CHECK(mistake("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 sets two budgets for hang");
-  CHECK(mistake("3,4") == "--max-restarts=3,4 sets two budgets for the whole job");
-  CHECK(mistake("3,") == "--max-restarts=3,: \"\" is neither a whole number nor CAUSE=N");
-  CHECK(mistake("3,hang") ==
-        "--max-restarts=3,hang: \"hang\" is neither a whole number nor CAUSE=N");
-  CHECK(mistake("many") == "--max-restarts=many is not a whole number of at least 0");
-  CHECK(mistake("=1").find("unknown cause \"\"") != std::string::npos);
-  CHECK(mistake("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
+  CHECK(error("3,hang=1,hang=2") == "--max-restarts=3,hang=1,hang=2 sets two budgets for hang");
+  CHECK(error("3,4") == "--max-restarts=3,4 sets two budgets for the whole job");
+  CHECK(error("3,") == "--max-restarts=3,: \"\" is neither a whole number nor CAUSE=N");
+  CHECK(error("3,hang") == "--max-restarts=3,hang: \"hang\" is neither a whole number nor CAUSE=N");
+  CHECK(error("many") == "--max-restarts=many is not a whole number of at least 0");
+  CHECK(error("=1").find("unknown cause \"\"") != std::string::npos);
+  CHECK(error("hang=1,node=1,gpu=1,disk=1,memory=1,network=1,preempt=1,killed=1,hung=1")
             .ends_with("lists 9 causes; the maximum is 8"));
 }
 
-TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
+TEST_CASE("free restart codes, the limit without progress and the host limit are read") {
   const auto rules = good({"--max-restarts=1", "--free-restart-codes=75,USR2",
                            "--max-no-progress=2", "--max-host-failures=3/600", "x"})
                          .restarts;
@@ -162,7 +161,7 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
               "--max-host-failures=0/5 is not a whole number of at least 1, such as 3 or 3/3600"});
   CHECK(diagnostics({"--max-host-failures=3/1h", "x"}) ==
         Words{"--max-host-failures=3/1h: \"1h\" is not a number of seconds, such as 3/3600"});
-  // Nodes are lost without any budget.
+  // A node can be lost without any restart budget.
   CHECK(good({"--max-host-failures=3", "x"}).notes.empty());
   CHECK(diagnostics(
             {"--max-restarts=1", "--no-restart-codes=75,2", "--free-restart-codes=75", "x"}) ==
@@ -175,7 +174,7 @@ TEST_CASE("what costs nothing, comes no further, and leaves a host out") {
         Words{"--restart-state has no effect without --max-restarts"});
 }
 
-TEST_CASE("the scope of the signal and the fate of stragglers are names, and nothing else") {
+TEST_CASE("the signal scope and the stragglers setting take only their names") {
   CHECK(good({"x"}).signal_scope == SignalScope::process);
   CHECK(good({"x"}).stragglers == Stragglers::wait);
   CHECK(good({"--signal-scope=group", "x"}).signal_scope == SignalScope::group);

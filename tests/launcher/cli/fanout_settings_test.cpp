@@ -46,7 +46,7 @@ std::string diagnostics(Words words, Environment environment = {}) {
 
 }  // namespace
 
-TEST_CASE("hosts become members, and all that was said elsewhere becomes words for the agents") {
+TEST_CASE("hosts become members, and all other flags are passed to the agents") {
   const auto asked =
       request({"--hosts=a,b:4", "-r", "3", "--config=job", "--secret-file=s", "--no-python",
                "./train", "--lr=1"},
@@ -64,7 +64,7 @@ TEST_CASE("hosts become members, and all that was said elsewhere becomes words f
   CHECK(asked.job.grace_milliseconds == 30'000);
 }
 
-TEST_CASE("one host is a job of one node, a range says how many are enough") {
+TEST_CASE("one host is a job of one node, and a range sets the minimum") {
   CHECK(request({"--hosts=a", "x"}).job.nodes.empty());
   const auto elastic = request({"--hosts=a,b,c", "--nnodes=2:3", "--rdzv-conf=join_timeout=9",
                                 "--master-addr=m", "--master-port=7", "x"});
@@ -91,7 +91,7 @@ TEST_CASE("hosts come from a file, or from Slurm's allocation and then by srun")
   CHECK(slurm.shell.front() == "srun");
 }
 
-TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among the others") {
+TEST_CASE("flags of one node, or that do not fit the hosts, are reported with the other errors") {
   const auto all = diagnostics({"--hosts=a,a,b", "--nnodes=5", "--node-rank=1", "--local-addr=l",
                                 "--rdzv-endpoint=e", "--export=NONE", "x"});
   for (const char* part :
@@ -117,7 +117,7 @@ TEST_CASE("what is of one node, or does not fit the hosts, is a mistake among th
   CHECK(diagnostics({"--hosts=a"}).find("no script given") != std::string::npos);
 }
 
-TEST_CASE("variables that are of one node, or of another size, do not stop --hosts") {
+TEST_CASE("variables of one node, or of another size, do not stop --hosts") {
   const auto outcome = read({"--hosts=a,b", "x"}, {{"PET_NODE_RANK", "1"},
                                                    {"PET_STANDALONE", "1"},
                                                    {"PET_RDZV_ENDPOINT", "e"},
@@ -129,14 +129,14 @@ TEST_CASE("variables that are of one node, or of another size, do not stop --hos
   CHECK(asked.job.flags == Words{"--no-scheduler"});
 }
 
-TEST_CASE("how many GPUs there are is each host's to say, and not the console's") {
+TEST_CASE("each host counts its own GPUs, not the console") {
   const auto asked = request({"--hosts=a", "--nproc-per-node=gpu", "./train"});
   CHECK(asked.job.flags == Words{"--nproc-per-node=gpu", "--no-scheduler"});
   CHECK(diagnostics({"--hosts=a", "--nproc-per-node=all", "./train"}).find("neither a number") !=
         std::string::npos);
 }
 
-TEST_CASE("a dry run of hosts has each of them say in JSON what it would do") {
+TEST_CASE("a dry run of hosts makes each of them print its preview as JSON") {
   const auto outcome = read({"--hosts=a,b", "--dry-run", "./train"});
   REQUIRE(std::holds_alternative<CliDryRun>(outcome));
   const auto& asked = std::get<CliDryRun>(outcome);

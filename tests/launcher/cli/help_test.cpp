@@ -10,7 +10,7 @@ namespace help_test {
 using namespace cpprun;
 using namespace cpprun::probe;
 
-TEST_CASE("help comes in parts, each flag once") {
+TEST_CASE("help has sections, and each flag once") {
   const auto help = std::get<CliText>(read({"--help", "all"})).text;
   CHECK(help.find("Rendezvous:") < help.find("--nnodes="));
   CHECK(help.find("--standalone  ") < help.find("Workers:"));
@@ -45,7 +45,7 @@ TEST_CASE("--help explains a group of flags, or one flag") {
   }
 }
 
-TEST_CASE("the manual page has the parts of the help, and which variables give a default") {
+TEST_CASE("the manual page has the sections of the help, and the variables that set a default") {
   const auto page = std::get<CliText>(read({"--print-man"})).text;
   CHECK(page.starts_with(".TH CPPRUN 1 \"\" \"cpprun 1.2.3 (commit abc)\" \"User Commands\"\n"));
   CHECK(page.find(".SS \"Failures and restarts\"\n.TP\n.B \\-\\-max\\-restarts=N[,CAUSE=N]\n") !=

@@ -10,7 +10,7 @@ namespace log_settings_test {
 using namespace cpprun;
 using namespace cpprun::probe;
 
-TEST_CASE("logs: a folder, none at all, a filter, a template") {
+TEST_CASE("the log settings are a directory, none, a filter or a template") {
   const auto config = good({"--log-dir=/logs", "-t", "1:3", "--local-ranks-filter=0,2", "x"},
                            {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rank}: "}});
   CHECK(config.logs.root == "/logs");
@@ -28,7 +28,7 @@ TEST_CASE("logs: a folder, none at all, a filter, a template") {
   CHECK(diagnostics({"--local-ranks-filter=a", "x"}).size() == 1);
 }
 
-TEST_CASE("duplicate filters are words between commas, two commas being one") {
+TEST_CASE("duplicate filters are separated by commas, and two commas are one") {
   const auto logs = good({"--tee=3", "--duplicate-stdout-filters=apple,a,,b,",
                           "--duplicate_stderr_filters=", "x"})
                         .logs;
@@ -36,7 +36,7 @@ TEST_CASE("duplicate filters are words between commas, two commas being one") {
   CHECK(logs.duplicate_err.empty());
 }
 
-TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere to write") {
+TEST_CASE("duplicate filters are noted when no stream feeds them, or no file takes them") {
   CHECK(good({"-t", "0:1", "--duplicate-stderr-filters=a", "x"}).notes ==
         Words{"--duplicate-stderr-filters has no effect: it applies only to streams that --tee "
               "selects"});
@@ -45,7 +45,7 @@ TEST_CASE("duplicate filters say when they have nothing to look at, or nowhere t
               "files"});
 }
 
-TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
+TEST_CASE("stderr passes through cpprun unless it is inherited") {
   CHECK_FALSE(good({"x"}).logs.stderr_inherited);
   CHECK_FALSE(good({"--stderr=pass", "x"}).logs.stderr_inherited);
   CHECK(good({"--stderr=inherit", "x"}).logs.stderr_inherited);
@@ -55,7 +55,7 @@ TEST_CASE("stderr passes through cpprun unless it is to be inherited") {
             .starts_with("--stderr=tee is invalid; expected pass ("));
 }
 
-TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is shorter") {
+TEST_CASE("logs are limited in attempts and in bytes, with an optional unit") {
   const auto logs = good({"--log-keep=5", "--log-max-bytes=64M", "x"}).logs;
   CHECK(logs.attempts_kept == 5);
   CHECK(logs.file_bytes_max == 64ULL << 20U);
@@ -67,7 +67,7 @@ TEST_CASE("logs are limited in attempts and in bytes, with a unit where that is 
   }
 }
 
-TEST_CASE("the level of cpprun's own words comes from its flag, else from the environment") {
+TEST_CASE("the log level comes from its flag, else from the environment") {
   CHECK(good({"x"}).logs.level == LogLevel::info);
   CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", "debug"}}).logs.level == LogLevel::debug);
   CHECK(good({"x"}, {{"CPPRUN_LOG_LEVEL", ""}}).logs.level == LogLevel::info);
@@ -80,7 +80,7 @@ TEST_CASE("the level of cpprun's own words comes from its flag, else from the en
       Words{"CPPRUN_LOG_LEVEL=loud is not a log level\n  hint: use error, warning, info or debug"});
 }
 
-TEST_CASE("lines have their time when asked for, or where nobody said and there is no terminal") {
+TEST_CASE("lines have a time if it is requested, or by default when stderr is no terminal") {
   CHECK(good({"x"}).logs.times == LogTimes::automatic);
   CHECK(good({"--log-time=auto", "x"}).logs.times == LogTimes::automatic);
   CHECK(good({"--log-time", "always", "x"}).logs.times == LogTimes::always);
@@ -89,7 +89,7 @@ TEST_CASE("lines have their time when asked for, or where nobody said and there 
         Words{"--log-time=now is not one of auto, always, never"});
 }
 
-TEST_CASE("the report and the events are not written over each other") {
+TEST_CASE("the report and the events cannot have the same file") {
   CHECK(diagnostics({"--report=a", "--events=./a", "x"}) ==
         Words{"--events=./a is also the file of --report\n  hint: use two files"});
   CHECK(good({"--report=a", "--events=b", "x"}).logs.events_file == "b");
@@ -97,7 +97,7 @@ TEST_CASE("the report and the events are not written over each other") {
         "/dev/stderr");
 }
 
-TEST_CASE("events go to the console by torchrun's name for it, and by no other") {
+TEST_CASE("events go to the console only by torchrun's name for it") {
   CHECK(good({"--event-log-handler=console", "--events=e", "x"}).logs.events_on_console);
   CHECK(good({"x"}, {{"PET_EVENT_LOG_HANDLER", "console"}}).logs.events_on_console);
   for (const char* nothing : {"null", "dynamic_rendezvous"}) {

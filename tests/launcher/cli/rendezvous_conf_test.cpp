@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("rendezvous keys are read, and an unknown one is a mistake") {
+TEST_CASE("rendezvous keys are read, and an unknown one is an error") {
   Words problems;
   const auto timeouts = read_rendezvous_conf(
       " join_timeout = 5 , "

@@ -11,12 +11,12 @@ using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
 
-TEST_CASE("a node rank beyond the nodes is a mistake") {
+TEST_CASE("a node rank beyond the nodes is an error") {
   CHECK(diagnostics({"--nnodes=2", "--node-rank=2", "x"}) ==
         Words{"--node-rank=2 is too large: the job has 2 nodes, ranks 0 to 1"});
 }
 
-TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
+TEST_CASE("a job has a name, and a lease that survives a short delay") {
   CHECK(diagnostics({"--rdzv-id=", "x"}) ==
         Words{"--rdzv-id: empty value; check that the variable used for the value is set, or "
               "remove the flag"});
@@ -27,7 +27,7 @@ TEST_CASE("a job has a name, and a lease that a hiccup does not end") {
         100ms);
 }
 
-TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is kept") {
+TEST_CASE("the rendezvous is chosen as in torchrun, but a given id is kept") {
   CHECK(good({"--rdzv-id=7", "x"}).job == "7");
   CHECK(good({"--master-port=1234", "x"}).endpoint == Endpoint{"127.0.0.1", 1234});
   CHECK(good({"--master-port=1234", "x"}).rendezvous == RendezvousMode::fixed_master);
@@ -49,7 +49,7 @@ TEST_CASE("which rendezvous a command gets follows torchrun, but a given id is k
               "\n  hint: use a fixed port"});
 }
 
-TEST_CASE("several places are those of a set of cpprunds, and no node hosts the meeting") {
+TEST_CASE("several endpoints are those of a cluster, and no node hosts the rendezvous") {
   const std::vector<Endpoint> set{{"a", 29400}, {"10.0.0.2", 7}, {"fd00::1", 29400}};
   const std::string text = "a,10.0.0.2:7,[fd00::1]:29400";
   const auto config = good({"--nnodes=2", "--rdzv-endpoint=" + text, "x"});
@@ -75,7 +75,7 @@ TEST_CASE("several places are those of a set of cpprunds, and no node hosts the 
                                "a node, takes over from a lost leader"});
 }
 
-TEST_CASE("what several places cannot mean is refused with its flag") {
+TEST_CASE("flags that contradict several endpoints are rejected by name") {
   CHECK(diagnostics({"--rdzv-endpoint=a,,b", "x"}) ==
         Words{"--rdzv-endpoint: \"a,,b\" has an empty entry between commas"});
   CHECK(diagnostics({"x"}, {{"PET_RDZV_ENDPOINT", "a:1,b:x"}}) ==

@@ -34,7 +34,7 @@ TEST_CASE("srun cpprun needs no flag") {
   CHECK(config.endpoint == Endpoint{"n1", static_cast<std::uint16_t>(port)});
   CHECK(config.job == "slurm-77.0");
   CHECK(config.local_world_size == 1);
-  CHECK(config.notes.empty());  // the first says it for all
+  CHECK(config.notes.empty());  // only the first node prints it
   const auto first = good({"train"}, second_node({{"SLURM_NODEID", "0"}, {"SLURM_PROCID", "0"}}));
   REQUIRE(first.notes.size() == 1);
   CHECK(first.notes[0] ==
@@ -44,7 +44,7 @@ TEST_CASE("srun cpprun needs no flag") {
                     port));
 }
 
-TEST_CASE("what a person says wins over the scheduler, flag by flag") {
+TEST_CASE("the user's settings win over the scheduler, flag by flag") {
   const auto flags = good({"--nnodes=2:4", "--master-addr=head", "--master-port=1234",
                            "--rdzv-id=mine", "--nproc-per-node=3", "train"},
                           second_node({{"SLURM_GPUS_ON_NODE", "8"}}));
@@ -62,14 +62,14 @@ TEST_CASE("what a person says wins over the scheduler, flag by flag") {
   CHECK(file.endpoint == Endpoint{"head", 7});
 }
 
-TEST_CASE("MASTER_ADDR and MASTER_PORT, as batch scripts export them, are the place") {
+TEST_CASE("MASTER_ADDR and MASTER_PORT, as batch scripts export them, are the endpoint") {
   const auto config =
       good({"train"}, second_node({{"MASTER_ADDR", "n9"}, {"MASTER_PORT", "4321"}}));
   CHECK(config.endpoint == Endpoint{"n9", 4321});
   CHECK(config.rendezvous == RendezvousMode::fixed_master);
 }
 
-TEST_CASE("torchrun's usual line under Slurm takes what it leaves out") {
+TEST_CASE("torchrun's usual line under Slurm takes missing values from it") {
   const auto config = good({"--rdzv-backend=c10d", "train"}, second_node());
   CHECK(config.rendezvous == RendezvousMode::endpoint);
   CHECK(config.endpoint.host == "n1");
@@ -81,7 +81,7 @@ TEST_CASE("torchrun's usual line under Slurm takes what it leaves out") {
   CHECK(whole.job == "5");
 }
 
-TEST_CASE("a job of one node, and one without the scheduler, take nothing of places") {
+TEST_CASE("a job of one node, or without the scheduler, takes no endpoint from it") {
   for (const auto* flag : {"--standalone", "--no-scheduler", "--nnodes=1"}) {
     CAPTURE(flag);
     const auto config = good({flag, "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
@@ -93,14 +93,14 @@ TEST_CASE("a job of one node, and one without the scheduler, take nothing of pla
   CHECK(good({"train"}, second_node({{"PET_NO_SCHEDULER", "1"}})).nodes_max == 1);
 }
 
-TEST_CASE("a node that a person has placed does not end because of the scheduler's other tasks") {
+TEST_CASE("the scheduler's other tasks do not stop a node that the user has placed") {
   const auto config = good({"--nnodes=2", "--node-rank=1", "--master-addr=n1", "train"},
                            second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
   CHECK(config.nodes_max == 2);
   CHECK(config.notes.front().find("Slurm started 32 tasks on 4 nodes") == 0);
 }
 
-TEST_CASE("more nodes than the scheduler has started are refused at once") {
+TEST_CASE("more nodes than the scheduler has started are rejected at once") {
   CHECK(diagnostics({"--nnodes=5", "train"}, second_node()) ==
         std::vector<std::string>{
             "--nnodes=5, but Slurm started cpprun on 4 nodes (SLURM_STEP_NUM_NODES)\n  hint: "
@@ -113,7 +113,7 @@ TEST_CASE("more nodes than the scheduler has started are refused at once") {
   CHECK(diagnostics({"--nnodes=3", "train"}, mpirun).size() == 1);
 }
 
-TEST_CASE("a job of several steps is put together by what is typed, and by no step's numbers") {
+TEST_CASE("a job of several steps is assembled from flags, not from a step's numbers") {
   const auto config = good(
       {"--nnodes=5", "--rdzv-backend=c10d", "--rdzv-endpoint=n1:29400", "train"}, second_node());
   CHECK_FALSE(config.node_rank);
@@ -136,14 +136,14 @@ TEST_CASE("port 0 makes a node alone, whatever the scheduler started") {
   }
 }
 
-TEST_CASE("eight launchers on a node are refused, beside the other mistakes") {
+TEST_CASE("eight launchers on a node are rejected, with the other errors") {
   const auto all =
       diagnostics({"--node-rank=x", "train"}, second_node({{"SLURM_STEP_NUM_TASKS", "32"}}));
   REQUIRE(all.size() == 2);
   CHECK(all[0].find("Slurm started 32 tasks on 4 nodes") == 0);
 }
 
-TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
+TEST_CASE("a rank that the batch shell has expanded causes a warning") {
   const auto config = good({"--node-rank=0", "train"}, second_node());
   REQUIRE(config.notes.size() == 1);
   CHECK(config.notes[0] ==
@@ -152,24 +152,24 @@ TEST_CASE("a rank that the batch shell has expanded is doubted aloud") {
   CHECK(good({"--node-rank=1", "train"}, second_node()).notes.empty());
 }
 
-TEST_CASE("fewer places than nodes are told, and nobody is given one") {
+TEST_CASE("fewer nodes than the scheduler has started are reported, and no rank is assigned") {
   const auto config = good({"--nnodes=2", "train"}, second_node());
   CHECK_FALSE(config.node_rank);
-  bool told = false;
+  bool noted = false;
   for (const auto& note : config.notes) {
-    told = told || note.find("--nnodes=2, but Slurm started cpprun on more nodes: 4 (") == 0;
+    noted = noted || note.find("--nnodes=2, but Slurm started cpprun on more nodes: 4 (") == 0;
   }
-  CHECK(told);
+  CHECK(noted);
 }
 
-TEST_CASE("workers are as many as the task has GPUs") {
+TEST_CASE("there are as many workers as the task has GPUs") {
   CHECK(good({"train"}, second_node({{"SLURM_GPUS_ON_NODE", "8"}})).local_world_size == 8);
   // The machine of these tests has no device for CUDA_VISIBLE_DEVICES to name.
   const auto hidden = second_node({{"SLURM_GPUS_ON_NODE", "8"}, {"CUDA_VISIBLE_DEVICES", ""}});
   CHECK(good({"train"}, hidden).local_world_size == 1);
 }
 
-TEST_CASE("under mpirun whoever runs where mpirun was typed hosts the rendezvous") {
+TEST_CASE("under mpirun the node where mpirun was started hosts the rendezvous") {
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
                               {"OMPI_COMM_WORLD_SIZE", "2"},
                               {"OMPI_MCA_orte_hnp_uri", "1.0;tcp://10.0.0.1:45843"}};
@@ -179,7 +179,7 @@ TEST_CASE("under mpirun whoever runs where mpirun was typed hosts the rendezvous
   CHECK(config.node_rank == 1);
 }
 
-TEST_CASE("a master that nobody names is asked for") {
+TEST_CASE("a missing master address is requested") {
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
   const auto all = diagnostics({"train"}, mpirun);
   REQUIRE(all.size() == 1);
@@ -190,7 +190,7 @@ TEST_CASE("a master that nobody names is asked for") {
   CHECK(good({"--master-addr=h", "train"}, mpirun).node_rank == 1);
 }
 
-TEST_CASE("a pod takes its rank where a person says how many there are") {
+TEST_CASE("a pod takes its rank if the user sets the number of nodes") {
   const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"},
                            {"JOB_COMPLETION_INDEX", "2"},
                            {"HOSTNAME", "train-2"}};
@@ -201,7 +201,7 @@ TEST_CASE("a pod takes its rank where a person says how many there are") {
   CHECK(config.endpoint == Endpoint{"train-0.train.svc", 29500});
 }
 
-TEST_CASE("a batch script without srun is told that it is alone, unless it means to be") {
+TEST_CASE("a batch script without srun is warned that it is alone, unless that is intended") {
   const Environment script = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NUM_NODES", "4"}};
   REQUIRE(good({"train"}, script).notes.size() == 1);
   CHECK(good({"train"}, script).notes[0].find("without srun") != std::string::npos);

@@ -10,7 +10,7 @@ namespace settings_test {
 using namespace cpprun;
 using namespace cpprun::probe;
 
-TEST_CASE("what is not there is refused with a sentence, its harmless values are not") {
+TEST_CASE("unsupported values are rejected with a sentence, their harmless ones are accepted") {
   CHECK(diagnostics({"--rdzv-backend=zookeeper", "x"}) ==
         Words{"--rdzv-backend=zookeeper is not a rendezvous backend\n  hint: use static, c10d or "
               "etcd"});
@@ -19,7 +19,7 @@ TEST_CASE("what is not there is refused with a sentence, its harmless values are
         "--monitor-interval=0.1", "--duplicate-stdout-filters=", "x"});
 }
 
-TEST_CASE("what was typed takes precedence over a variable that contradicts it") {
+TEST_CASE("a typed flag takes precedence over a variable that contradicts it") {
   const auto alone = good({"--standalone", "--nnodes=1", "x"}, {{"PET_NODE_RANK", "3"}});
   CHECK_FALSE(alone.node_rank);
   CHECK(alone.rendezvous == RendezvousMode::standalone);
@@ -34,7 +34,7 @@ TEST_CASE("what was typed takes precedence over a variable that contradicts it")
   CHECK(good({"--standalone", "x"}, {{"PET_STANDALONE", "yes"}}).notes.empty());
 }
 
-TEST_CASE("how nodes meet is what was typed, whatever the variables say") {
+TEST_CASE("a typed rendezvous takes precedence over the variables") {
   const auto fixed = good({"--nnodes=2", "--master-addr=h", "x"}, {{"PET_RDZV_BACKEND", "c10d"}});
   CHECK(fixed.rendezvous == RendezvousMode::fixed_master);
   CHECK(fixed.notes ==
@@ -49,7 +49,7 @@ TEST_CASE("how nodes meet is what was typed, whatever the variables say") {
   good({"--rdzv-backend=static", "x"}, {{"PET_RDZV_CONF", "protocol=https"}});
 }
 
-TEST_CASE("the rest of what was typed takes precedence, too") {
+TEST_CASE("other typed flags take precedence, too") {
   const auto codes =
       good({"--max-restarts=1", "--free-restart-codes=2", "x"}, {{"PET_NO_RESTART_CODES", "2,3"}});
   CHECK(codes.restarts.final_codes == std::vector<int>{3});
@@ -61,7 +61,7 @@ TEST_CASE("the rest of what was typed takes precedence, too") {
   CHECK(good({"--report=f", "x"}, {{"PET_EVENTS", "f"}}).logs.events_file.empty());
 }
 
-TEST_CASE("two of one origin that contradict each other are a mistake") {
+TEST_CASE("contradicting values from one source are an error") {
   CHECK(diagnostics({"x"}, {{"PET_STANDALONE", "1"}, {"PET_NNODES", "2"}}).size() == 1);
   CHECK(diagnostics({"x"}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "2"}}).size() == 1);
   CHECK(diagnostics({"-m", "--no-python", "x"}).size() == 1);

@@ -19,7 +19,7 @@ TEST_CASE("workers are counted by number, processors or devices") {
   CHECK(diagnostics({"--nproc-per-node=0", "x"}).size() == 1);
 }
 
-TEST_CASE("flags without effect are accepted, checked, and said to have none") {
+TEST_CASE("flags without effect are accepted, checked, and noted") {
   CHECK(good({"--monitor-interval=5", "--start-method=fork", "x"}).notes.size() == 2);
   CHECK(diagnostics({"--monitor-interval=0", "--start-method=magic", "x"}).size() == 2);
   CHECK(good({"--exit-barrier-timeout=60", "x"}).notes ==
@@ -27,14 +27,14 @@ TEST_CASE("flags without effect are accepted, checked, and said to have none") {
   CHECK(diagnostics({"--exit_barrier_timeout=-1", "x"}).size() == 1);
 }
 
-TEST_CASE("a run path is a file for Python, and wins over no Python") {
+TEST_CASE("a run path is a file for Python, and wins over --no-python") {
   const auto config = good({"--run-path", "--no-python", "/a/script"});
   CHECK(config.program.kind == ProgramKind::python);
   CHECK(config.notes ==
         Words{"--run-path: every worker runs the script in its own Python process"});
 }
 
-TEST_CASE("a virtual local rank needs a device for every worker, where devices are named") {
+TEST_CASE("a virtual local rank needs a device for every worker, if devices are listed") {
   CHECK(good({"--virtual-local-rank", "--nproc-per-node=2", "x"}, {{"CUDA_VISIBLE_DEVICES", "5,7"}})
             .virtual_local_rank);
   CHECK(good({"--virtual-local-rank", "--nproc-per-node=9", "x"}).virtual_local_rank);
@@ -57,7 +57,7 @@ TEST_CASE("a script of torch.distributed.launch gets its option, under the name 
               "local-rank or local_rank"});
 }
 
-TEST_CASE("what cannot be counted is said so") {
+TEST_CASE("devices that cpprun cannot count are rejected") {
   CHECK(diagnostics({"--nproc-per-node=xpu", "x"}) ==
         Words{"--nproc-per-node=xpu: cpprun counts NVIDIA devices only\n  hint: use a number"});
 }

@@ -24,7 +24,7 @@ bool has(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("bash completes commands, their flags, and the jobs there are") {
+TEST_CASE("bash completes commands, their flags, and the known jobs") {
   const auto script = control_completion("bash", facts);
   REQUIRE(script);
   CHECK(has(*script, "then found=(--json --address); else found=(status events keygen drain); fi"));
@@ -33,12 +33,12 @@ TEST_CASE("bash completes commands, their flags, and the jobs there are") {
             "-t found < <(cpprunctl ls --names 2>/dev/null); fi ;;"));
   CHECK(has(*script, "then found=(--reason --json --address); else :; fi"));
   CHECK(has(*script, "else compopt -o default 2>/dev/null; fi"));
-  // Names of jobs and files are never read as a shell reads a line.
+  // A shell must not interpret the names of jobs and files.
   CHECK_FALSE(has(*script, "compgen -W"));
   CHECK_FALSE(has(*script, "eval"));
 }
 
-TEST_CASE("zsh and fish are told what each is for, whatever signs are in it") {
+TEST_CASE("zsh and fish get a description of each command, with special characters escaped") {
   const auto zsh = control_completion("zsh", facts);
   REQUIRE(zsh);
   CHECK(has(*zsh, "'events:What'\\''s new'"));

@@ -32,7 +32,7 @@ CommandLineEnd end(std::initializer_list<const char*> words) {
 
 }  // namespace
 
-TEST_CASE("each command is read with what it takes") {
+TEST_CASE("each command is parsed with its arguments") {
   CHECK(options({"ls"}).kind == CommandKind::list);
   CHECK(options({"list"}).kind == CommandKind::list);
   CHECK(options({"ls", "--names"}).names_alone);
@@ -66,19 +66,19 @@ TEST_CASE("view takes a report and an output file, and rejects --json") {
   CHECK(end({"view", "report.json", "--json"}).exit_code == control_code::misuse);
 }
 
-TEST_CASE("the doctor is told the hosts, and how to get there") {
-  const auto told = options({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
-                             "29500", "--ship", "--json"});
-  CHECK(told.kind == CommandKind::doctor);
-  CHECK(told.doctor.hosts == "a,b");
-  CHECK(told.doctor.remote_shell == "rsh {host}");
-  CHECK(told.doctor.port == 29500);
-  CHECK(told.doctor.ship);
-  CHECK(told.as_json);
+TEST_CASE("the doctor takes hosts and a remote shell") {
+  const auto parsed = options({"doctor", "--hosts", "a,b", "--remote-shell", "rsh {host}", "--port",
+                               "29500", "--ship", "--json"});
+  CHECK(parsed.kind == CommandKind::doctor);
+  CHECK(parsed.doctor.hosts == "a,b");
+  CHECK(parsed.doctor.remote_shell == "rsh {host}");
+  CHECK(parsed.doctor.port == 29500);
+  CHECK(parsed.doctor.ship);
+  CHECK(parsed.as_json);
   CHECK_FALSE(options({"doctor"}).doctor.hosts);
 }
 
-TEST_CASE("a doctor for hosts that nobody named, or twice, is refused") {
+TEST_CASE("a doctor without hosts, or with hosts given twice, is rejected") {
   for (const auto& words : {std::initializer_list<const char*>{"doctor", "--ship"},
                             {"doctor", "--remote-shell=rsh"},
                             {"doctor", "--hosts=a", "--hostfile=b"},
@@ -87,7 +87,7 @@ TEST_CASE("a doctor for hosts that nobody named, or twice, is refused") {
   }
 }
 
-TEST_CASE("what is the same for all commands may stand before or behind them") {
+TEST_CASE("flags that all commands share may stand before or after the command") {
   CHECK(options({"--json", "ls"}).as_json);
   CHECK(options({"ls", "--json"}).as_json);
   CHECK(options({"ls", "--all-users"}).of_all_users);
@@ -95,7 +95,7 @@ TEST_CASE("what is the same for all commands may stand before or behind them") {
   CHECK(options({"ls", "--address", "head"}).address == Endpoint{"head", 29400});
 }
 
-TEST_CASE("misuse is refused with a sentence and exit code 2") {
+TEST_CASE("misuse is rejected with a sentence and exit code 2") {
   CHECK(end({}).exit_code == control_code::misuse);
   CHECK(end({"lss"}).exit_code == control_code::misuse);
   CHECK(end({"drain"}).text.find("NODE|HOST is required") != std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("misuse is refused with a sentence and exit code 2") {
         "cpprunctl: error: --address: port \"0\" is not a number from 1 to 65535\n");
 }
 
-TEST_CASE("an empty value is not the same as none") {
+TEST_CASE("an empty value is rejected, unlike a missing one") {
   for (const auto& words : {std::initializer_list<const char*>{"stop", ""},
                             {"wait", ""},
                             {"--address", "", "ls"},
@@ -128,7 +128,7 @@ TEST_CASE("an empty value is not the same as none") {
   }
 }
 
-TEST_CASE("the help names the commands and the exit codes, and the version is told") {
+TEST_CASE("the help names the commands and the exit codes, and the version is printed") {
   const auto help = end({"--help"});
   CHECK(help.exit_code == 0);
   for (const auto* word : {"ls", "status", "top", "events", "report", "wait", "stop", "restart",
@@ -142,7 +142,7 @@ TEST_CASE("the help names the commands and the exit codes, and the version is to
   CHECK(end({"--version"}).text == "cpprunctl 1.2.3\n");
 }
 
-TEST_CASE("a secret is made somewhere, called something, or added to what is there") {
+TEST_CASE("a secret is created in a file, with a name, or added to existing ones") {
   CHECK(options({"keygen"}).kind == CommandKind::keygen);
   CHECK(options({"keygen"}).subject.empty());
   CHECK(options({"keygen", "/s", "--id", "tonight"}).id == "tonight");
@@ -154,7 +154,7 @@ TEST_CASE("a secret is made somewhere, called something, or added to what is the
   CHECK(end({"keygen", "--json"}).exit_code == control_code::misuse);
 }
 
-TEST_CASE("a token is for reading or for orders, for a while, and for one job or all") {
+TEST_CASE("a token is for reading or control, for a limited time, for one job or all") {
   const auto reads = options({"token", "--read"});
   CHECK(reads.kind == CommandKind::token);
   CHECK_FALSE(reads.token_controls);

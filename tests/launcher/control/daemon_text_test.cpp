@@ -24,7 +24,7 @@ DaemonView leader() {
 
 }  // namespace
 
-TEST_CASE("one that leads says who stands by, what is kept, and who led before") {
+TEST_CASE("a leader lists its standbys, its state and the previous leader") {
   DaemonView daemon = leader();
   daemon.standbys = {
       {.name = "b", .place = "b:29400", .version = "1.2", .is_in_sync = true},
@@ -41,7 +41,7 @@ TEST_CASE("one that leads says who stands by, what is kept, and who led before")
         "  \"a\" took over from \"b\" 2 min ago: it has handed over; no leader for 0.012 s\n");
 }
 
-TEST_CASE("one that stands by says where jobs are seen") {
+TEST_CASE("a standby reports where the jobs are") {
   DaemonView daemon = leader();
   daemon.name = "b";
   daemon.place = "b:29400";
@@ -58,7 +58,7 @@ TEST_CASE("one that stands by says where jobs are seen") {
   CHECK(daemon_text(daemon).find("is a standby, no known leader") != std::string::npos);
 }
 
-TEST_CASE("a lone one is alone, and says how its records are kept") {
+TEST_CASE("a leader without a standby reports it, and how its state is kept") {
   DaemonView daemon = leader();
   daemon.has_etcd = false;
   daemon.is_durable = true;
@@ -74,7 +74,8 @@ TEST_CASE("a lone one is alone, and says how its records are kept") {
   CHECK(daemon_text(daemon).find("cannot write to the state directory") != std::string::npos);
 }
 
-TEST_CASE("what strangers are called stays one harmless line, and warnings stand out") {
+TEST_CASE(
+    "untrusted names stay on one line without control characters, and warnings are coloured") {
   DaemonView daemon = leader();
   daemon.name = "a\nb";
   CHECK(daemon_text(daemon).find("\"a?b\"") != std::string::npos);

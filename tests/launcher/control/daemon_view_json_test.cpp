@@ -16,7 +16,7 @@ const ClockPair later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
 
 }  // namespace
 
-TEST_CASE("what a daemon shows of itself is read") {
+TEST_CASE("the daemon view is read from JSON") {
   const DaemonSnapshot daemon{
       .name = "b",
       .place = "b:1",
@@ -58,7 +58,7 @@ TEST_CASE("what a daemon shows of itself is read") {
   CHECK(view->warnings.size() == 1);
 }
 
-TEST_CASE("what is missing is nothing, and what is no daemon is refused") {
+TEST_CASE("missing members keep their default, and JSON of anything but a daemon is rejected") {
   const auto view = daemon_view(R"({"role":"leads","standbys":7,"durable":null})");
   REQUIRE(view);
   CHECK(view->leads);

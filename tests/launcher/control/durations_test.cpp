@@ -7,7 +7,7 @@ namespace durations_test {
 
 using namespace cpprun;
 
-TEST_CASE("a length of time is read in the units that people write") {
+TEST_CASE("a duration is read in common units") {
   CHECK(parse_duration("90s") == 90);
   CHECK(parse_duration("90") == 90);
   CHECK(parse_duration("45m") == 45 * 60);
@@ -16,7 +16,7 @@ TEST_CASE("a length of time is read in the units that people write") {
   CHECK(parse_duration("2d12h") == 60 * 3600);
 }
 
-TEST_CASE("what is no length of time is refused with those that are") {
+TEST_CASE("an invalid duration is rejected with the valid forms") {
   for (const auto* wrong : {"", "h", "0", "0h", "-1h", "1.5h", "2 h", "2w", "30m1h", "1h1h", "1h30",
                             "400d", "99999999999999999999h"}) {
     CAPTURE(wrong);
@@ -26,7 +26,7 @@ TEST_CASE("what is no length of time is refused with those that are") {
   }
 }
 
-TEST_CASE("a length is told in two units at most") {
+TEST_CASE("a duration is printed in two units at most") {
   CHECK(duration_text(0.44) == "0.4 s");
   CHECK(duration_text(12.9) == "12 s");
   CHECK(duration_text(200) == "3 min");

@@ -9,7 +9,7 @@ namespace event_stream_test {
 
 using namespace cpprun;
 
-TEST_CASE("events are the same however their bytes are cut") {
+TEST_CASE("events are the same wherever their bytes are split") {
   const std::string bytes =
       "id: a1-3\ndata: {\"a\":1}\n\n:\n\nid: a1-4\r\ndata: one\r\ndata: two\r\n\r\n";
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
@@ -26,7 +26,7 @@ TEST_CASE("events are the same however their bytes are cut") {
   }
 }
 
-TEST_CASE("remarks, empty events and unknown members are passed over") {
+TEST_CASE("comments, empty events and unknown members are skipped") {
   http::EventStream stream;
   CHECK(stream.hear(": 3 older events were dropped\n\nretry: 5\nevent: x\n\n\n")->empty());
   CHECK(stream.last().empty());
@@ -34,7 +34,7 @@ TEST_CASE("remarks, empty events and unknown members are passed over") {
   CHECK(stream.last() == "7");  // as earlier releases number them
 }
 
-TEST_CASE("an event without end is given up") {
+TEST_CASE("an event without an end is given up") {
   http::EventStream stream;
   CHECK(stream.hear("data: "));
   CHECK_FALSE(stream.hear(std::string(bounds::event_bytes_max + 1, 'x')));

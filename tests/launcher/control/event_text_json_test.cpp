@@ -9,7 +9,7 @@ using namespace cpprun;
 
 namespace {
 
-// What is told of an event behind the time, the job, the host and the round.
+// What is printed of an event after the time, the job, the host and the round.
 std::string words(const std::string& event, const std::string& members) {
   const auto line = R"({"time":3661.5,"event":")" + event + R"(","job":"j","host":"h","node":0,)" +
                     R"("round":2)" + (members.empty() ? "" : "," + members) + "}";
@@ -21,7 +21,7 @@ std::string words(const std::string& event, const std::string& members) {
 
 }  // namespace
 
-TEST_CASE("each event is told in words") {
+TEST_CASE("each event is printed as a sentence") {
   CHECK(words("round_sealed", R"("restart":1,"nodes":2,"world_size":16,"base_rank":0)") ==
         "round_sealed    2 nodes, 16 workers, restart 1");
   CHECK(words("worker_started", R"("rank":3,"local_rank":1,"pid":77)") ==
@@ -49,11 +49,12 @@ TEST_CASE("each event is told in words") {
         "job_ended       exit code 0: all ended");
 }
 
-TEST_CASE("an event that is not known says all it has") {
+TEST_CASE("an unknown event is printed with all its members") {
   CHECK(words("ordered", R"("verb":"stop","uid":7)") == "ordered         verb=stop uid=7");
 }
 
-TEST_CASE("what strangers say stays one harmless line, and colour is for terminals") {
+TEST_CASE(
+    "untrusted text stays on one line without control characters, and colour is for terminals") {
   CHECK(words("keeper", R"("text":"a\nb\u001b[2J")") == "keeper          a?b?[2J");
   const std::string line =
       R"({"time":0,"event":"node_lost","job":"j","host":"h","round":1,"changed_host":"b"})";
@@ -63,7 +64,7 @@ TEST_CASE("what strangers say stays one harmless line, and colour is for termina
   CHECK(event_text(line, {.utc_offset_seconds = -3600}).starts_with("23:00:00 "));
 }
 
-TEST_CASE("a job's end is known by its event") {
+TEST_CASE("the end of a job is recognised by its event") {
   const auto end =
       event_view(R"({"event":"job_ended","job":"j","exit_code":3,"reason":"r","time":9})");
   REQUIRE(end);

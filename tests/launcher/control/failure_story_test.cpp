@@ -31,7 +31,7 @@ JobView broken() {
 
 }  // namespace
 
-TEST_CASE("a report tells what broke each round, why, and what helps") {
+TEST_CASE("a report names the failure of each round, its cause and a hint") {
   const auto text = failure_story(broken(), {});
   CHECK(text.find("\nround 1, 1 min ago: rank 1 on beta: SIGKILL (out_of_memory) (node 0, pid 7)\n"
                   "    why: ") != std::string::npos);
@@ -41,7 +41,7 @@ TEST_CASE("a report tells what broke each round, why, and what helps") {
   CHECK(text.find("round 2") == text.rfind("round 2"));
 }
 
-TEST_CASE("a cause that nobody here knows is told by its name alone") {
+TEST_CASE("an unknown cause is printed by its id alone") {
   JobView job = broken();
   job.rounds[0].failure->cause = "of_a_newer_one";
   const auto text = failure_story(job, {});
@@ -49,7 +49,8 @@ TEST_CASE("a cause that nobody here knows is told by its name alone") {
   CHECK(text.find("why: ") == std::string::npos);
 }
 
-TEST_CASE("a round that no worker broke has its reason, and a job without failure says so") {
+TEST_CASE(
+    "a round without a failed worker has its reason, and a job without failures reports that") {
   JobView job = broken();
   job.rounds[0].failure.reset();
   job.rounds[0].reason = "beta was asked\nto leave";
@@ -58,7 +59,7 @@ TEST_CASE("a round that no worker broke has its reason, and a job without failur
   CHECK(text.ends_with("\nno worker of this job has failed\n"));
 }
 
-TEST_CASE("what failed at the end is told where no round has it") {
+TEST_CASE("a failure at the end of the job is printed when no round has it") {
   JobView job = broken();
   job.state = "over";
   job.exit_code = 1;

@@ -52,13 +52,13 @@ const std::vector<NodeView> two_nodes{{.host = "alpha",
 
 }  // namespace
 
-TEST_CASE("a list has a line for each job, with where it is seen") {
+TEST_CASE("a list has a line for each job, with its endpoint") {
   CHECK(list_text({{running(), "/run/x.sock"}}, {}) ==
         "JOB   STATE    SINCE  ROUND  NODES  WORKERS  RESTARTS  AT\n"
         "seen  running  3 min      2    2/2        4       1/3  /run/x.sock\n");
 }
 
-TEST_CASE("a status says in a sentence what goes on, then the nodes, then what broke each round") {
+TEST_CASE("a status has a summary, then the nodes, then what ended each round") {
   CHECK(status_text(running(), two_nodes, {}) ==
         "job \"seen\" has been running for 3 min: round 2, 2/2 nodes, 4 workers; 1 of 3 restarts "
         "used\n"
@@ -72,7 +72,7 @@ TEST_CASE("a status says in a sentence what goes on, then the nodes, then what b
         "    2  3 min ago   3 min  (running)\n");
 }
 
-TEST_CASE("a job's status page is named, in a list and in a status, where it is known") {
+TEST_CASE("the URL of a job's status page is printed in a list and in a status, if it is known") {
   JobView job = running();
   job.page = "http://127.0.0.1:29500/";
   CHECK(list_text({{job, "/run/x.sock"}}, {}).ends_with("1/3  http://127.0.0.1:29500/\n"));
@@ -84,7 +84,7 @@ TEST_CASE("a job's status page is named, in a list and in a status, where it is 
         std::string::npos);
 }
 
-TEST_CASE("progress is a sentence of what is known") {
+TEST_CASE("progress is a sentence of the known figures") {
   CHECK(progress_sentence({}).empty());
   CHECK(progress_sentence({.step = 4}).empty());  // the table of nodes shows it
   CHECK(progress_sentence({.step = 1200, .total = 5000, .remaining = 1083}) ==
@@ -98,7 +98,7 @@ TEST_CASE("progress is a sentence of what is known") {
   CHECK(status_text(job, {}, {}).find("\nloss 2\n") != std::string::npos);
 }
 
-TEST_CASE("figures of the workers are shown where somebody has them") {
+TEST_CASE("worker figures are shown when a node has them") {
   auto nodes = two_nodes;
   nodes[1].figures = {
       .step = 1200, .steps_per_second = 3.5, .resident_bytes = 3.0 * 1024 * 1024 * 1024};
@@ -108,7 +108,7 @@ TEST_CASE("figures of the workers are shown where somebody has them") {
   CHECK(lines[2].ends_with("1200     3.50  3.0 GiB"));
 }
 
-TEST_CASE("a job that is over says with what, and one that waits says for what") {
+TEST_CASE("a finished job prints its result, and a waiting one what it waits for") {
   JobView over = running();
   over.state = "over";
   over.exit_code = 137;
@@ -129,14 +129,14 @@ TEST_CASE("a job that is over says with what, and one that waits says for what")
   CHECK(status_text(alone, {}, {}).find("\nif node 0") == std::string::npos);
 }
 
-TEST_CASE("what strangers are called cannot forge a line") {
+TEST_CASE("untrusted names cannot forge a line") {
   JobView job = running();
   job.id = "a\nb";
   CHECK(job_sentence(job).find('\n') == std::string::npos);
   CHECK(failure_text({.rank = 1, .host = "x\ny", .exit_code = 2}) == "rank 1 on x?y: exit code 2");
 }
 
-TEST_CASE("states are told apart by colour as well") {
+TEST_CASE("states also differ by colour") {
   CHECK(tint_of("running") == Tint::good);
   CHECK(tint_of("gathering") == Tint::busy);
   CHECK(tint_of("draining") == Tint::bad);

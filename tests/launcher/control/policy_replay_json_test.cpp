@@ -9,7 +9,7 @@ namespace policy_replay_json_test {
 
 using namespace cpprun;
 
-TEST_CASE("scripts read what people read") {
+TEST_CASE("the replay's JSON has the same content as its text") {
   const auto trace = read_policy_trace(
       R"({"at": 60, "cause": "hung", "host": "n7", "rank": 3}
 {"at": 200, "cause": "node_lost", "host": "n8"}

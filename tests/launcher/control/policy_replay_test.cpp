@@ -24,7 +24,7 @@ PolicyReplay play(const RestartRules& rules) {
 
 }  // namespace
 
-TEST_CASE("a history is judged until the job would have ended") {
+TEST_CASE("a trace is replayed until the job would have ended") {
   const auto played = play({.max = 1, .budgets = {{"hang", 1}}, .host_limit = {2, {}}});
   CHECK(replay_text(played, {}) ==
         "#    AFTER  FIRST FAILURE                         RESULT\n"
@@ -38,7 +38,7 @@ TEST_CASE("a history is judged until the job would have ended") {
         "4 of 5, after 2 restarts: all 1 restarts are used.\n");
 }
 
-TEST_CASE("rules that are enough say what is left") {
+TEST_CASE("sufficient restart rules report the budget that is left") {
   const auto text = replay_text(play({.max = 9, .backoff = 2s}), {});
   CHECK(text.find("restart 2 of 9, after 4.0 s") != std::string::npos);
   CHECK(

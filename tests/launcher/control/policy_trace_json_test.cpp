@@ -14,7 +14,7 @@ namespace {
 
 constexpr TimePoint t0{};
 
-// As --events has them, of two nodes that share a file.
+// As --events writes them, from two nodes that share a file.
 constexpr std::string_view events =
     R"({"time":1000.0,"event":"job_started","job":"j","host":"a","node":0,"round":0}
 {"time":1001.0,"event":"round_sealed","job":"j","host":"a","node":0,"round":1}
@@ -38,7 +38,7 @@ std::string why_not(std::string_view text, std::string_view job = {}) {
 
 }  // namespace
 
-TEST_CASE("what failed first in each round is read off the events of all nodes") {
+TEST_CASE("the first failure of each round is read from the events of all nodes") {
   const auto trace = read_policy_trace(events, "");
   REQUIRE(trace);
   CHECK(trace->rounds == 3);
@@ -56,7 +56,7 @@ TEST_CASE("what failed first in each round is read off the events of all nodes")
   CHECK(trace->failures[1].at == t0 + 99s);
 }
 
-TEST_CASE("a report's attempts are such a history, too") {
+TEST_CASE("a report's attempts are a trace, too") {
   const auto trace = read_policy_trace(
       R"({"version":1,"job":"j","attempts":[
         {"round":1,"restart":0,"began":50.0,"ended":80.0,"reason":"","failure":
@@ -71,7 +71,7 @@ TEST_CASE("a report's attempts are such a history, too") {
   CHECK(trace->failures[0].end.root.status == link::ExitStatus{false, 3});
 }
 
-TEST_CASE("a history may be made up, and little has to be said") {
+TEST_CASE("a trace may be invented, and most members are optional") {
   const auto trace = read_policy_trace(
       "{\"at\": 10}\n\n"
       R"({"at": 3600, "cause": "hung", "host": "n7", "rank": 3, "signal": "TERM", "step": 1200,)"
@@ -89,7 +89,7 @@ TEST_CASE("a history may be made up, and little has to be said") {
   CHECK(trace->failures[2].end.lost);
 }
 
-TEST_CASE("what is no history is said by its line, and which job is meant is asked") {
+TEST_CASE("an invalid trace is reported with its line, and one with several jobs needs --job") {
   CHECK(why_not("") == "the trace is empty");
   CHECK(why_not("{\"at\": 1}\nhello\n") == "line 2 of the trace is not a JSON object");
   CHECK(why_not("{\"at\": 5}\n{\"at\": 4}") ==
@@ -105,7 +105,7 @@ TEST_CASE("what is no history is said by its line, and which job is meant is ask
         "the trace mixes events and invented failures; use only one kind");
 }
 
-TEST_CASE("a made-up failure that cannot be is refused by its line and member") {
+TEST_CASE("an invalid invented failure is rejected with its line and member") {
   const auto fault = [](const std::string& members) {
     return why_not("{\"at\": 1, " + members + "}");
   };
@@ -120,10 +120,10 @@ TEST_CASE("a made-up failure that cannot be is refused by its line and member") 
   CHECK(why_not("{\"at\": 9999999999}").ends_with("at is not a number of at least 0"));
 }
 
-TEST_CASE("what is no failure of a round is left out of the events of a job") {
+TEST_CASE("events that are no failure of a round are skipped") {
   const std::string sealed = R"({"time":1,"event":"round_sealed","job":"j","host":"a","round":1})"
                              "\n";
-  // A spare has gone, and an operator has asked for a new round.
+  // A spare has left, and an operator has requested a new round.
   const auto polite = read_policy_trace(
       sealed +
           R"({"time":2,"event":"node_lost","job":"j","round":1,"changed_node":null}

@@ -30,14 +30,14 @@ TopView many_nodes(int count) {
 const Canvas small_terminal{.width = 80};
 constexpr std::size_t small_height = 24;
 
-// The row that stands first under the titles.
+// The first row under the titles.
 std::string first_row(const TopView& view, const TopSettings& settings) {
   return top_frame(view, settings, small_terminal, small_height)[4];
 }
 
 }  // namespace
 
-TEST_CASE("a picture fits into the terminal, whatever its size") {
+TEST_CASE("a frame fits the terminal, whatever its size") {
   for (const auto& [width, height] : {std::pair{80U, 24U}, {20U, 5U}, {1U, 1U}, {300U, 100U}}) {
     const auto lines = top_frame(many_nodes(200), {}, {.width = width}, height);
     CHECK(lines.size() <= height);
@@ -46,7 +46,7 @@ TEST_CASE("a picture fits into the terminal, whatever its size") {
   }
 }
 
-TEST_CASE("what there is no room for is counted, and can be moved to") {
+TEST_CASE("rows that do not fit are counted, and can be scrolled to") {
   const auto view = many_nodes(40);
   const auto lines = top_frame(view, {}, small_terminal, small_height);
   REQUIRE(lines.size() == 24);
@@ -56,7 +56,7 @@ TEST_CASE("what there is no room for is counted, and can be moved to") {
   CHECK(last[22].find("1039") != std::string::npos);
 }
 
-TEST_CASE("nodes are sorted by what was asked for, and the other way round") {
+TEST_CASE("nodes are sorted by the chosen column, in either direction") {
   const auto view = many_nodes(9);
   CHECK(first_row(view, {}).find("host-9") != std::string::npos);
   CHECK(first_row(view, {.order = TopOrder::host}).find("host-1") != std::string::npos);
@@ -65,7 +65,7 @@ TEST_CASE("nodes are sorted by what was asked for, and the other way round") {
   CHECK(first_row(view, {.is_reversed = true}).find("host-1 ") != std::string::npos);
 }
 
-TEST_CASE("several jobs are shown as a list, and trouble stands above it") {
+TEST_CASE("several jobs are shown as a list, with errors above it") {
   TopView view{.jobs = {{{.id = "b", .state = "running", .since = 5}, "/x"},
                         {{.id = "a", .state = "gathering", .since = 1}, "/y"}},
                .trouble = "cannot reach /z"};
@@ -79,7 +79,7 @@ TEST_CASE("several jobs are shown as a list, and trouble stands above it") {
       "a"));
 }
 
-TEST_CASE("the last failure, or what is waited for, stands in the second line") {
+TEST_CASE("the second line shows the last failure, or what is waited for") {
   TopView view = many_nodes(1);
   CHECK(top_frame(view, {}, small_terminal, small_height)[1] == "no worker has failed");
   view.job->rounds = {{.round = 1, .failure = FailureView{.rank = 2, .host = "h", .exit_code = 9}}};
@@ -89,7 +89,7 @@ TEST_CASE("the last failure, or what is waited for, stands in the second line") 
   CHECK(top_frame(view, {}, small_terminal, small_height)[1] == "1 of 2 nodes have joined");
 }
 
-TEST_CASE("keys sort, turn round, move and quit") {
+TEST_CASE("keys sort, reverse, scroll and quit") {
   TopSettings settings;
   CHECK(press(settings, "h") == KeyEffect::changed);
   CHECK(settings.order == TopOrder::host);

@@ -17,7 +17,7 @@ const std::string one_job =
     R"("nodes":{"waiting":1,"running":2,"succeeded":0,"drained":0,"away":1},"world_size":4,)"
     R"("restarts":1,"restarts_max":3,"restarts_left":2,"lease":3.0,"silence_max":0.5,)"
     R"("exit_code":null,"reason":"","time":100.0,"waits_for":"",)"
-    R"("cover":"somebody goes on","root":null,"rounds":[)"
+    R"("cover":"another node takes over","root":null,"rounds":[)"
     R"({"round":1,"restart":0,"began":50,"ended":60,"reason":"rank 1 failed","failure":)"
     R"({"rank":1,"local_rank":1,"node":0,"host":"h","pid":7,"exit_code":137,"signal":"SIGKILL",)"
     R"("time":59,"message":"m","cause":"killed","consequence":false},"consequences":[],)"
@@ -25,7 +25,7 @@ const std::string one_job =
 
 }  // namespace
 
-TEST_CASE("a job is read with its rounds and what broke them") {
+TEST_CASE("a job is read with its rounds and their failures") {
   const auto job = job_view(one_job);
   REQUIRE(job);
   CHECK(job->id == "a");
@@ -34,7 +34,7 @@ TEST_CASE("a job is read with its rounds and what broke them") {
   CHECK(job->away == 1);
   CHECK(job->restarts_left == 2);
   CHECK_FALSE(job->exit_code);
-  CHECK(job->cover == "somebody goes on");
+  CHECK(job->cover == "another node takes over");
   REQUIRE(job->rounds.size() == 1);
   CHECK(job->rounds[0].ended == 60.0);
   CHECK(job->rounds[0].consequence_count == 3);
@@ -44,7 +44,7 @@ TEST_CASE("a job is read with its rounds and what broke them") {
   CHECK(job->rounds_left_out == 5);
 }
 
-TEST_CASE("jobs and nodes are read with where the next page begins") {
+TEST_CASE("jobs and nodes are read with the start of the next page") {
   const auto jobs = jobs_view(R"({"time":7,"jobs":[)" + one_job + R"(],"next":"a"})");
   REQUIRE(jobs);
   CHECK(jobs->jobs[0].now == 7);
@@ -60,7 +60,7 @@ TEST_CASE("jobs and nodes are read with where the next page begins") {
   CHECK(nodes->nodes[0].base_rank == 2);
 }
 
-TEST_CASE("of the figures of a node's workers the slowest counts, and what all of them use") {
+TEST_CASE("of the workers' figures the slowest step counts, and memory is summed") {
   const auto nodes = nodes_view(
       R"({"nodes":[{"host":"h","ranks":[{"step":12,"steps_per_second":2.5,"resident_bytes":100,)"
       R"("cpu_percent":90,"gpu":{"index":0,"percent":70,"used_bytes":8}},)"
@@ -80,7 +80,7 @@ TEST_CASE("of the figures of a node's workers the slowest counts, and what all o
   CHECK_FALSE(nodes->nodes[2].figures.resident_bytes);
 }
 
-TEST_CASE("the page of a report has the report as data, and nothing in it is markup") {
+TEST_CASE("the page of a report contains the report as data, without markup") {
   const std::string report =
       R"({"version":1,"job":"a","state":"ended","program":["t","--api-key=secret"],"others":[],)"
       R"("attempts":[],"consequences":[],"reason":"</p><script>alert(1)</script> & more"})";
@@ -116,7 +116,7 @@ TEST_CASE("a file that is not a report, or a report of a later version, is rejec
         "that wrote it");
 }
 
-TEST_CASE("what is missing or no such thing keeps its default, and what is no answer is refused") {
+TEST_CASE("missing or invalid members keep their default, and invalid answers are rejected") {
   const auto job = job_view(R"({"job":"a","round":"x","nodes":3,"rounds":7,"restarts":1e99})");
   REQUIRE(job);
   CHECK(job->round == 0);
@@ -130,7 +130,7 @@ TEST_CASE("what is missing or no such thing keeps its default, and what is no an
   }
 }
 
-TEST_CASE("an order says what was given and no more, and its answer is read") {
+TEST_CASE("a command contains only the given members, and its answer is read") {
   CHECK(order_json({.kind = CommandKind::stop}) == "{}");
   CHECK(json::parse(order_json({.kind = CommandKind::drain, .subject = "3", .reason = "ECC"})) ==
         json{{"reason", "ECC"}, {"node", "3"}});
@@ -144,7 +144,7 @@ TEST_CASE("an order says what was given and no more, and its answer is read") {
   CHECK(error_in("only root may\nmore") == "only root may");
 }
 
-TEST_CASE("scripts get the jobs of all places in one value, and who did not answer") {
+TEST_CASE("the JSON has the jobs of all endpoints, and those that did not answer") {
   const auto all =
       json::parse(list_json({{.place = "/a", .text = R"({"time":5,"jobs":[{"job":"x"}]})"},
                              {.place = "/b", .text = "gone", .has_answered = false}}));

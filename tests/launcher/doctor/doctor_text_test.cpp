@@ -31,7 +31,7 @@ ExaminedHost gone() {
 
 }  // namespace
 
-TEST_CASE("a machine alone has no clock and no others") {
+TEST_CASE("a single machine has no clock and no other hosts") {
   ExaminedHost alone = some("");
   alone.dialed = {};
   CHECK(doctor_text({alone}, {}, {}) ==
@@ -40,7 +40,7 @@ TEST_CASE("a machine alone has no clock and no others") {
         "no problems found\n");
 }
 
-TEST_CASE("hosts are a table, and findings come with their cures") {
+TEST_CASE("hosts are a table, and findings come with their hints") {
   const auto text =
       doctor_text({some("h1"), gone()}, {{"h2", "examination failed: no", "mend it"}}, {});
   CHECK(text.find("CLOCK   NAMES  REACHES\n") != std::string::npos);
@@ -49,16 +49,16 @@ TEST_CASE("hosts are a table, and findings come with their cures") {
   CHECK(text.ends_with("\n1 finding:\n  h2: examination failed: no\n    hint: mend it\n"));
 }
 
-TEST_CASE("where not all pairs were tried that is said") {
+TEST_CASE("untested pairs are reported") {
   const std::vector<ExaminedHost> hosts(40, some("h"));
   CHECK(doctor_text(hosts, {}, {})
             .find("each host tested connections to the next 32 hosts in the list and to the first "
                   "host: 40 of 1560 pairs\n") != std::string::npos);
 }
 
-TEST_CASE("scripts get the same as JSON") {
+TEST_CASE("the doctor's JSON has the same content as its text") {
   const auto json =
-      nlohmann::json::parse(doctor_json({some("h1"), gone()}, {{"h2", "what", "cure"}}));
+      nlohmann::json::parse(doctor_json({some("h1"), gone()}, {{"h2", "what", "do this"}}));
   CHECK(json["hosts"][0]["facts"]["gpus"] == 7);
   CHECK(json["hosts"][0]["facts"]["processes_max"].is_null());
   CHECK(json["hosts"][0]["clock_ahead_seconds"] == -1.5);
@@ -66,7 +66,7 @@ TEST_CASE("scripts get the same as JSON") {
   CHECK(json["pairs"][0]["from"] == "h1");
   CHECK(json["pairs"][0]["to"] == "h2");
   CHECK(json["pairs"][0]["reached"] == "silent");
-  CHECK(json["findings"][0]["cure"] == "cure");
+  CHECK(json["findings"][0]["cure"] == "do this");
 }
 
 }  // namespace doctor_text_test

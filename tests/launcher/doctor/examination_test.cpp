@@ -21,7 +21,7 @@ using fanout::Tell;
 
 namespace {
 
-// Two hosts, and a clock that is ours alone.
+// Two hosts, and a clock that the test controls.
 struct World {
   Examination machine{{{0, "me@a", 0}, {1, "b", 0}}, 29500};
   Examination::Now now{};
@@ -41,7 +41,7 @@ struct World {
     hear(0, Here{"10.0.0.1", 1});
     hear(1, Here{"10.0.0.2", 1});
   }
-  // With a clock that is ahead, and a way of a second in each direction.
+  // With a clock that is ahead, and a delay of a second in each direction.
   void facts(int number, Duration ahead = {}) {
     const auto asked = now.wall - 1s + std::chrono::duration_cast<WallTime::duration>(ahead);
     const HostFacts facts{
@@ -53,7 +53,7 @@ struct World {
                      std::vector<Dialed>{{.number = 1 - number, .reached = Reached::yes}}})});
   }
   template <class Message>
-  const Message* told() const {
+  const Message* sent() const {
     if (last.empty() || !std::holds_alternative<Tell>(last.back())) return nullptr;
     return std::get_if<Message>(&std::get<Tell>(last.back()).message);
   }
@@ -62,23 +62,22 @@ struct World {
 
 }  // namespace
 
-TEST_CASE(
-    "all are asked when all are there, look for each other when all have said what they are") {
+TEST_CASE("hosts are asked once all are connected, and dial each other once all have answered") {
   World world;
   REQUIRE(world.last.size() == 1);
   world.all_here();
-  REQUIRE(world.told<Ask>());
-  CHECK(read_question(world.told<Ask>()->text).value() == Question{AskFacts{29500}});
+  REQUIRE(world.sent<Ask>());
+  CHECK(read_question(world.sent<Ask>()->text).value() == Question{AskFacts{29500}});
   world.facts(0);
   CHECK(world.last.empty());
   world.facts(1);
-  REQUIRE(world.told<Ask>());
+  REQUIRE(world.sent<Ask>());
   REQUIRE(world.last.size() == 2);  // the last is for the second host
   CHECK(read_question(world.told<Ask>()->text).value() ==
         Question{AskDial{{{0, "a", "10.0.0.1", 4000, "word"}}}});
   world.dialed(0);
   world.dialed(1);
-  REQUIRE(world.told<Stop>());
+  REQUIRE(world.sent<Stop>());
   world.hear(0, Ended{0, false});
   world.hear(1, Ended{0, false});
   CHECK(world.is_over());
@@ -86,7 +85,7 @@ TEST_CASE(
   CHECK(world.machine.hosts().at(1).gone.empty());
 }
 
-TEST_CASE("a clock's offset leaves out the way") {
+TEST_CASE("a clock's offset excludes the network delay") {
   World world;
   world.all_here();
   world.pass(2s);
@@ -96,11 +95,11 @@ TEST_CASE("a clock's offset leaves out the way") {
   CHECK(*clock == ClockOffset{.offset = 5s, .error = 1s});
 }
 
-TEST_CASE("whoever cannot be reached is told, and the others are examined") {
+TEST_CASE("an unreachable host is reported, and the others are examined") {
   World world;
   world.hear(1, Gone{"Connection refused"});
   world.hear(0, Here{"10.0.0.1", 1});
-  CHECK(world.told<Ask>());
+  CHECK(world.sent<Ask>());
   world.facts(0);
   world.hear(0, Answer{to_json(Reading{std::vector<Dialed>{}})});
   world.hear(0, Ended{0, false});
@@ -108,59 +107,58 @@ TEST_CASE("whoever cannot be reached is told, and the others are examined") {
   CHECK(world.machine.hosts().at(1).gone == "Connection refused");
 }
 
-TEST_CASE("where nobody can be reached it is over at once") {
+TEST_CASE("the examination ends at once if no host can be reached") {
   World world;
   world.hear(0, Gone{"no"});
   world.hear(1, Gone{"no"});
   CHECK(world.is_over());
 }
 
-TEST_CASE("whoever says nothing is not waited for without end") {
+TEST_CASE("a host that does not answer is waited for with a limit") {
   World world;
   world.all_here();
   world.facts(0);
   world.pass(answer_timeout);
-  CHECK(world.told<Ask>());  // they look for those that have answered
+  CHECK(world.sent<Ask>());  // they dial the hosts that have answered
   CHECK(world.machine.hosts().at(1).gone == "no response in time");
   world.dialed(0);
   world.pass(answer_timeout);
-  CHECK(world.told<Stop>());
+  CHECK(world.sent<Stop>());
   world.pass(end_timeout);
   CHECK(world.is_over());
 }
 
-TEST_CASE("a host that is lost in the middle is told") {
+TEST_CASE("a host that is lost during the examination is reported") {
   World world;
   world.all_here();
   world.facts(0);
   world.hear(1, Gone{"the cable"});
-  CHECK(world.told<Ask>());
+  CHECK(world.sent<Ask>());
   CHECK(world.machine.hosts().at(1).gone == "the cable");
 }
 
-TEST_CASE("an answer that cannot be read is told") {
+TEST_CASE("an invalid answer is reported") {
   World world;
   world.all_here();
   world.hear(0, Answer{"{"});
   CHECK(world.machine.hosts().at(0).gone.starts_with("invalid message: not JSON"));
 }
 
-TEST_CASE(
-    "Ctrl-C before anybody has come ends the shells, too, and a second one waits for nobody") {
+TEST_CASE("Ctrl-C before any host is connected ends the shells, and a second one does not wait") {
   World world;
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
-  CHECK(world.told<Stop>());
+  CHECK(world.sent<Stop>());
   world.hear(0, Gone{"the start was canceled before the host responded"});
   CHECK_FALSE(world.is_over());
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
   CHECK(world.is_over());
 }
 
-TEST_CASE("Ctrl-C ends it, with the code that a shell shows") {
+TEST_CASE("Ctrl-C ends the examination with the exit code that a shell shows") {
   World world;
   world.all_here();
   world.last = world.machine.handle(world.now, fanout::Interrupted{SIGINT});
-  CHECK(world.told<Stop>());
+  CHECK(world.sent<Stop>());
   world.hear(0, Ended{0, false});
   world.hear(1, Ended{0, false});
   REQUIRE(world.is_over());

@@ -8,7 +8,7 @@ namespace exchange_json_test {
 using namespace cpprun;
 using namespace cpprun::doctor;
 
-TEST_CASE("questions are read as they were asked") {
+TEST_CASE("questions survive a round trip") {
   const Question facts = AskFacts{29500};
   const Question dial = AskDial{
       {{.number = 2, .name = "h2", .address = "10.0.0.2", .port = 4000, .greeting = "word\n"}}};
@@ -16,7 +16,7 @@ TEST_CASE("questions are read as they were asked") {
   CHECK(read_question(to_json(dial)).value() == dial);
 }
 
-TEST_CASE("answers are read as they were given") {
+TEST_CASE("answers survive a round trip") {
   const Reading facts = HostFacts{.host = "h1",
                                   .version = "1",
                                   .cpprun = "cpprun 1",
@@ -42,7 +42,7 @@ TEST_CASE("answers are read as they were given") {
   CHECK(read_reading(to_json(dialed)).value() == dialed);
 }
 
-TEST_CASE("what is neither is refused") {
+TEST_CASE("invalid questions and answers are rejected") {
   CHECK_FALSE(read_question("{}"));
   CHECK_FALSE(read_reading("{"));
   CHECK_FALSE(read_reading("{\"host\": 3}"));

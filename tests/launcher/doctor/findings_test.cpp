@@ -32,7 +32,7 @@ ExaminedHost host(int number) {
   return {.member = {number, name, 0}, .facts = sound(name), .clock = ClockOffset{}};
 }
 
-// Three of them, each of which reaches the others.
+// Three hosts, each of which reaches the others.
 std::vector<ExaminedHost> three() {
   std::vector<ExaminedHost> hosts = {host(0), host(1), host(2)};
   for (auto& from : hosts) {
@@ -51,7 +51,7 @@ std::vector<Finding> judge(const std::vector<ExaminedHost>& hosts, bool is_shipp
   return findings_of(hosts, {.version = "1", .is_shipped = is_shipped});
 }
 
-// Of one host that is changed, the one thing that is found.
+// The only finding after one host was changed.
 template <class Change>
 Finding only(const Change& change) {
   auto hosts = three();
@@ -69,18 +69,18 @@ Dialed& look(ExaminedHost& host, int number) {
 
 }  // namespace
 
-TEST_CASE("nothing is found where nothing is wrong") {
+TEST_CASE("sound hosts have no findings") {
   CHECK(judge(three()).empty());
 }
 
-TEST_CASE("a host that cannot be examined is found") {
+TEST_CASE("a host that cannot be examined is a finding") {
   CHECK(only([](ExaminedHost& h) {
           h.gone = "Connection refused";
           h.facts = {};
         }).what == "examination failed: Connection refused");
 }
 
-TEST_CASE("another cpprun is found, and none, unless it is brought along") {
+TEST_CASE("another cpprun is a finding, and so is none, unless cpprun is shipped") {
   CHECK(only([](ExaminedHost& h) { h.facts->cpprun = "cpprun 0.9"; }).what ==
         "cpprun 0.9 is installed, but this machine has cpprun 1");
   const auto none = [](ExaminedHost& h) { h.facts->cpprun = ""; };
@@ -90,7 +90,7 @@ TEST_CASE("another cpprun is found, and none, unless it is brought along") {
   CHECK(judge(hosts, true).empty());
 }
 
-TEST_CASE("a clock is judged by those of the others, and by how well it is known") {
+TEST_CASE("a clock is compared with the other hosts, within its measurement error") {
   const auto late = [](Duration offset, Duration error) {
     return [=](ExaminedHost& h) { h.clock = ClockOffset{offset, error}; };
   };
@@ -99,11 +99,12 @@ TEST_CASE("a clock is judged by those of the others, and by how well it is known
   auto hosts = three();
   late(3s, 2500ms)(hosts[1]);
   CHECK(judge(hosts).empty());
-  for (auto& each : hosts) each.clock = ClockOffset{60s, 1ms};  // ours is wrong
+  for (auto& each : hosts)
+    each.clock = ClockOffset{60s, 1ms};  // the clock of this machine is wrong
   CHECK(judge(hosts).empty());
 }
 
-TEST_CASE("GPUs that are missing are found, by the machine itself or by the others") {
+TEST_CASE("missing GPUs are found by the machine itself or by comparison") {
   CHECK(only([](ExaminedHost& h) {
           h.facts->gpus = {8, 7, 7};
           h.facts->missing_gpus = "7 of 8 GPUs can be used: lost; reset it";
@@ -114,7 +115,7 @@ TEST_CASE("GPUs that are missing are found, by the machine itself or by the othe
         }).what == "PCI bus has 8 NVIDIA GPUs, but no driver is loaded");
 }
 
-TEST_CASE("limits that a large job meets are found") {
+TEST_CASE("limits that are too low for a large job are findings") {
   CHECK(only([](ExaminedHost& h) { h.facts->limits.open_files = 1024; }).what ==
         "open files are limited to 1024 per process");
   CHECK(only([](ExaminedHost& h) {
@@ -126,11 +127,11 @@ TEST_CASE("limits that a large job meets are found") {
         }).what ==
         "locked memory is limited to 64.0 KiB per process, but RDMA locks all its buffers");
   auto hosts = three();
-  hosts[0].facts->limits.locked_bytes = 65536;  // nobody needs it there
+  hosts[0].facts->limits.locked_bytes = 65536;  // this host has no InfiniBand
   CHECK(judge(hosts).empty());
 }
 
-TEST_CASE("shared memory and disks without room are found") {
+TEST_CASE("shared memory and disks without free space are findings") {
   CHECK(only([](ExaminedHost& h) {
           h.facts->shared_memory.size = 64 << 20;
         }).what.starts_with("/dev/shm has a size of only 64.0 MiB, "));
@@ -144,12 +145,12 @@ TEST_CASE("shared memory and disks without room are found") {
         "cannot write to /tmp: denied");
 }
 
-TEST_CASE("a port that somebody has is found") {
+TEST_CASE("a port in use is a finding") {
   CHECK(only([](ExaminedHost& h) { h.facts->why_no_port = "port 5: in use"; }).what ==
         "cannot listen: port 5: in use");
 }
 
-TEST_CASE("a name that is not resolved is told once, with those where it is not") {
+TEST_CASE("a name that is not resolved is one finding, with the hosts that cannot resolve it") {
   auto hosts = three();
   for (auto* const each : {&hosts[0], &hosts[2]}) {
     look(*each, 1) = {
@@ -161,7 +162,7 @@ TEST_CASE("a name that is not resolved is told once, with those where it is not"
   CHECK(findings[0].what == "name cannot be resolved on h0, h2: Host not found");
 }
 
-TEST_CASE("a name that leads each machine to itself is found, but not on one machine") {
+TEST_CASE("a name that resolves to loopback is a finding, but not on one machine") {
   auto hosts = three();
   look(hosts[0], 1).addresses = {"127.0.1.1"};
   REQUIRE(judge(hosts).size() == 1);
@@ -170,7 +171,7 @@ TEST_CASE("a name that leads each machine to itself is found, but not on one mac
   CHECK(judge(hosts).empty());
 }
 
-TEST_CASE("a host that some cannot reach is told with them, and one that nobody reaches alone") {
+TEST_CASE("an unreachable host is one finding, with the hosts that cannot reach it") {
   auto hosts = three();
   look(hosts[0], 1).reached = Reached::silent;
   look(hosts[0], 1).why = "no response within 3 s";
@@ -182,19 +183,19 @@ TEST_CASE("a host that some cannot reach is told with them, and one that nobody 
         "unreachable at 10.0.0.9:4000 from every host that tried: no response within 3 s");
 }
 
-TEST_CASE("each way of not reaching has its cure") {
-  const auto cure = [](Reached how) {
+TEST_CASE("each connection failure has its hint") {
+  const auto hint_for = [](Reached how) {
     auto hosts = three();
     look(hosts[0], 1).reached = how;
     return judge(hosts).at(0).cure;
   };
-  CHECK(cure(Reached::refused).find("rejects") != std::string::npos);
-  CHECK(cure(Reached::unrelated).find("two hosts have this address") != std::string::npos);
-  CHECK(cure(Reached::unresolved).find("DNS") != std::string::npos);
-  CHECK(cure(Reached::failed).find("ip route get") != std::string::npos);
+  CHECK(hint_for(Reached::refused).find("rejects") != std::string::npos);
+  CHECK(hint_for(Reached::unrelated).find("two hosts have this address") != std::string::npos);
+  CHECK(hint_for(Reached::unresolved).find("DNS") != std::string::npos);
+  CHECK(hint_for(Reached::failed).find("ip route get") != std::string::npos);
 }
 
-TEST_CASE("many names are cut") {
+TEST_CASE("a long list of names is cut") {
   std::vector<ExaminedHost> hosts;
   for (int number = 0; number < 12; ++number) hosts.push_back(host(number));
   for (int number = 1; number < 11; ++number) {
@@ -206,14 +207,14 @@ TEST_CASE("many names are cut") {
         "unreachable at x:1 from h1, h2, h3, h4, h5, h6, h7, h8 and 2 others: no answer");
 }
 
-TEST_CASE("what a host sees is counted") {
+TEST_CASE("the hosts that a host can resolve and reach are counted") {
   auto hosts = three();
   look(hosts[0], 1).reached = Reached::refused;
   look(hosts[0], 2).why_unresolved = "no";
   CHECK(sight_of(hosts[0]) == Sight{.looked_for = 2, .resolved = 1, .reached = 1});
 }
 
-TEST_CASE("a machine alone is called as it calls itself") {
+TEST_CASE("a single machine has its own host name") {
   ExaminedHost alone;
   alone.facts = sound("box");
   alone.facts->temporary.free = 0;

@@ -23,22 +23,22 @@ std::vector<int> numbers_of(const std::vector<Target>& targets) {
 
 }  // namespace
 
-TEST_CASE("few hosts look for all others") {
+TEST_CASE("a few hosts test connections to all others") {
   CHECK(numbers_of(others_of(1, ring(4))) == std::vector<int>{2, 3, 0});
   CHECK(others_of(0, ring(1)).empty());
 }
 
-TEST_CASE("of many each looks for its followers and the first") {
+TEST_CASE("each of many hosts tests its successors and the first host") {
   const auto others = numbers_of(others_of(40, ring(100)));
   REQUIRE(others.size() == others_max + 1);
   CHECK(others.front() == 41);
   CHECK(others[others_max - 1] == 72);
   CHECK(others.back() == 0);
-  CHECK(others_of(90, ring(100)).size() == others_max);  // the first is among them
+  CHECK(others_of(90, ring(100)).size() == others_max);  // the first host is one of them
   CHECK(others_of(0, ring(100)).size() == others_max);
 }
 
-TEST_CASE("who is not in the list looks for nobody") {
+TEST_CASE("a host that is not in the list tests no others") {
   CHECK(others_of(7, ring(3)).empty());
 }
 

@@ -7,7 +7,7 @@ namespace sizes_test {
 
 using cpprun::doctor::size_text;
 
-TEST_CASE("sizes have the unit in which they are short") {
+TEST_CASE("sizes are printed in the unit that makes them short") {
   CHECK(size_text(0) == "0 B");
   CHECK(size_text(64ULL << 20) == "64.0 MiB");
   CHECK(size_text(1536ULL << 30) == "1.5 TiB");

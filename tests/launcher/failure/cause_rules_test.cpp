@@ -37,7 +37,7 @@ std::string_view not_started(SpawnStage stage, int error_number,
 
 }  // namespace
 
-TEST_CASE("the last exception of a chain is the one that ended the worker") {
+TEST_CASE("the last exception of a chain is the cause") {
   CHECK(after_saying({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f",
                       "ConnectionResetError: Connection reset by peer", "",
                       "During handling of the above exception, another exception occurred:", "",
@@ -45,7 +45,7 @@ TEST_CASE("the last exception of a chain is the one that ended the worker") {
                       "ValueError: the checkpoint has no epoch"}) == "python_exception");
 }
 
-TEST_CASE("a background thread's complaint after the exception is not the reason") {
+TEST_CASE("a background thread's error after the exception is not the cause") {
   const Lines lines = {"[rank0]: Traceback (most recent call last):",
                        "[rank0]:   File \"a.py\", line 1, in <module>", "[rank0]: KeyError: 'loss'",
                        "[rank0]:[W1121 08:05:42.1 TCPStore.cpp:138] recvValue failed: Connection "
@@ -54,14 +54,14 @@ TEST_CASE("a background thread's complaint after the exception is not the reason
   CHECK(python_exception(lines) == "KeyError: 'loss'");
 }
 
-TEST_CASE("an exception's further lines say more than its first") {
+TEST_CASE("an exception's further lines have precedence over its first") {
   CHECK(after_saying({"Traceback (most recent call last):", "  File \"a.py\", line 1",
                       "torch.distributed.DistBackendError: NCCL error in: x.cpp:1333",
                       "ncclRemoteError: A call failed possibly due to a network error",
                       "Last error:", "Connection closed by remote peer"}) == "peer_gone");
 }
 
-TEST_CASE("two ranks on one GPU are named by the last line of NCCL's error") {
+TEST_CASE("two ranks on one GPU are recognised by the last line of NCCL's error") {
   CHECK(after_saying({"[rank1]: Traceback (most recent call last):",
                       "[rank1]:   File \"train.py\", line 6, in <module>",
                       "[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:94, "
@@ -73,7 +73,7 @@ TEST_CASE("two ranks on one GPU are named by the last line of NCCL's error") {
                       "a000"}) == "cuda_device_number");
 }
 
-TEST_CASE("a C++ exception's sentence is found above the frames of its stack") {
+TEST_CASE("a C++ exception's message is found above the frames of its stack") {
   Lines lines = {"terminate called after throwing an instance of 'gloo::IoException'",
                  "  what():  [pair.cc:538] Connection closed by peer [127.0.0.1]:1234"};
   for (int i = 0; i < 40; ++i) lines.push_back("frame #" + std::to_string(i) + ": ??");
@@ -84,7 +84,7 @@ TEST_CASE("a C++ exception's sentence is found above the frames of its stack") {
   CHECK(verdict.line == "  what():  the weights are wrong");
 }
 
-TEST_CASE("the error file has the first word") {
+TEST_CASE("the error file takes precedence over the last lines") {
   const Lines noise = {"Connection reset by peer"};
   const auto verdict = judge_cause(
       ended({false, 1}),
@@ -96,17 +96,17 @@ TEST_CASE("the error file has the first word") {
           .cause == "cuda_out_of_memory");
 }
 
-TEST_CASE("SIGKILL is memory when the kernel counted it, and somebody's doing when it did not") {
+TEST_CASE("SIGKILL is out of memory if the kernel counted it, and an outside kill otherwise") {
   auto evidence = ended({true, SIGKILL});
   CHECK(judge_cause(evidence, {}).cause == "killed");
   evidence.host_facts.oom_kills = 1;
   CHECK(judge_cause(evidence, {}).cause == "out_of_memory");
-  // A shell that ran the program dies of nothing and says 137.
+  // A shell that ran the program exits with 137 instead.
   evidence.outcome.status = {false, 137};
   CHECK(judge_cause(evidence, {}).cause == "out_of_memory");
 }
 
-TEST_CASE("SIGBUS is a full /dev/shm where that is full, and mapped memory where it is not") {
+TEST_CASE("SIGBUS means a full /dev/shm if it is full, and mapped memory otherwise") {
   auto evidence = ended({true, SIGBUS});
   CHECK(judge_cause(evidence, {}).cause == "bus_error");
   evidence.host_facts.full_disks = {"/var/log"};
@@ -115,13 +115,13 @@ TEST_CASE("SIGBUS is a full /dev/shm where that is full, and mapped memory where
   CHECK(judge_cause(evidence, {}).cause == "shared_memory_full");
 }
 
-TEST_CASE("what a worker said before a crash does not explain the crash") {
+TEST_CASE("a worker's last lines before a crash do not explain the crash") {
   CHECK(after_saying({"Connection reset by peer"}, {true, SIGSEGV}) == "segfault");
   CHECK(after_saying({"No space left on device"}, {true, SIGILL}) == "wrong_cpu");
   CHECK(after_saying({"free(): invalid pointer"}, {true, SIGABRT}) == "memory_corrupted");
 }
 
-TEST_CASE("whoever ends as told is a victim; whoever was failing already is not") {
+TEST_CASE("a worker that exits as signalled was stopped by cpprun, a failing worker was not") {
   CHECK(after_saying({}, {true, SIGTERM}, SIGTERM) == "told_to_end");
   CHECK(after_saying({}, {false, 1}, SIGTERM) == "told_to_end");
   CHECK(after_saying({}, {true, SIGKILL}, SIGKILL) == "told_to_end");
@@ -134,7 +134,7 @@ TEST_CASE("whoever ends as told is a victim; whoever was failing already is not"
   CHECK(after_saying({}, {true, SIGKILL}, SIGTERM) == "killed");
 }
 
-TEST_CASE("what cannot be executed is told by what is wrong with the file, then by the errno") {
+TEST_CASE("a failed exec is explained by the fault of the file, else by the errno") {
   CHECK(not_started(SpawnStage::exec, ENOENT) == "program_missing");
   CHECK(not_started(SpawnStage::exec, ENOENT, ExecFault::missing_interpreter) ==
         "interpreter_missing");
@@ -145,27 +145,27 @@ TEST_CASE("what cannot be executed is told by what is wrong with the file, then 
   CHECK(not_started(SpawnStage::exec, ELOOP) == "not_started");
 }
 
-TEST_CASE("what is said of a program is not said of its log file") {
+TEST_CASE("an errno of the log file does not blame the program") {
   CHECK(not_started(SpawnStage::stderr_target, EACCES) == "log_folder_unwritable");
   CHECK(not_started(SpawnStage::log_directory, ENOSPC) == "disk_full");
   CHECK(not_started(SpawnStage::clone, EAGAIN) == "too_many_processes");
   CHECK(not_started(SpawnStage::pipes, EMFILE) == "too_many_files");
 }
 
-TEST_CASE("an end without a word is told as one, by its code where that means something") {
+TEST_CASE("an exit without output is explained by its code, if that has a meaning") {
   CHECK(after_saying({}, {false, 3}) == "silent_exit");
   CHECK(after_saying({"loading"}, {false, 127}) == "command_missing");
   CHECK(after_saying({}, {true, SIGUSR1}) == "signalled");
   CHECK(after_saying({}, {false, 0}).empty());
 }
 
-TEST_CASE("what not even KILL ends sits in the kernel") {
+TEST_CASE("a process that survives KILL is stuck in the kernel") {
   auto evidence = ended({true, SIGKILL}, SIGKILL);
   evidence.outcome.given_up = true;
   CHECK(judge_cause(evidence, {}).cause == "stuck_in_kernel");
 }
 
-TEST_CASE("a doubted interface is the verdict where the workers fail as it would make them") {
+TEST_CASE("a suspected interface is the cause if the workers fail as it would make them") {
   const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
     auto evidence = ended(status);
     evidence.host_facts.unreachable_interface =

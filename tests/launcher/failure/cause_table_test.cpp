@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table as a table: every rule names a cause that there is, every cause can be come by, and no
-// rule stands where one above it takes all that it would.
+// The table as a table: every rule names an existing cause, every cause can result, and no rule is
+// hidden by one above it.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ using namespace cpprun;
 
 namespace {
 
-// What judge_cause gives by itself, where no line of the table does.
+// The causes that judge_cause returns itself, when no line of the table does.
 const std::set<std::string_view> by_code = {
     "not_started",      "log_folder_unwritable", "stuck_in_kernel", "signalled",
     "python_exception", "cpp_exception",         "aborted",         "silent_exit",
@@ -44,8 +44,8 @@ TEST_CASE("every rule names a cause of the catalogue") {
   }
 }
 
-// Said by the coordinator, for a node that says nothing, and by whoever watches the beats.
-TEST_CASE("every cause of the catalogue can be come by") {
+// Some come from the coordinator, for a silent node, and from the heartbeat monitor.
+TEST_CASE("every cause of the catalogue can result") {
   const auto table = in_table();
   for (const Cause& each : causes()) {
     CAPTURE(each.id);
@@ -54,7 +54,7 @@ TEST_CASE("every cause of the catalogue can be come by") {
   }
 }
 
-TEST_CASE("a rule about words asks for words, and its first ones lead to its cause") {
+TEST_CASE("a rule about words has words, and its first ones lead to its cause") {
   for (const WordRule& each : word_rules()) {
     CAPTURE(each.cause);
     REQUIRE_FALSE(each.said.front().empty());
@@ -79,7 +79,7 @@ TEST_CASE("docs/failures.md lists every cause with its description and its group
   }
 }
 
-TEST_CASE("a rule about ends asks for something") {
+TEST_CASE("a rule about exits has a condition") {
   for (const EndRule& each : end_rules()) {
     CAPTURE(each.cause);
     CHECK((each.error_number != 0 || each.signal != 0 || each.code != 0 ||

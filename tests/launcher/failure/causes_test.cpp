@@ -12,7 +12,7 @@ namespace causes_test {
 
 using namespace cpprun;
 
-TEST_CASE("every cause has an id of its own, a clause for a sentence and advice to act on") {
+TEST_CASE("every cause has an id of its own, a clause for a sentence and advice") {
   std::set<std::string_view> ids;
   for (const Cause& each : causes()) {
     CAPTURE(each.id);
@@ -28,7 +28,7 @@ TEST_CASE("every cause has an id of its own, a clause for a sentence and advice 
   }
 }
 
-TEST_CASE("a cause is found by its id, and a stranger's is not") {
+TEST_CASE("a cause is found by its id, and an unknown id is not") {
   REQUIRE(find_cause("out_of_memory") != nullptr);
   CHECK(find_cause("out_of_memory")->consequence == false);
   CHECK(find_cause("peer_gone")->consequence);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A diagnosed end, made the one way there is: by the pending failures of an attempt.
+// A diagnosed exit, made as in the product: by the pending failures of an attempt.
 
 #include <utility>
 

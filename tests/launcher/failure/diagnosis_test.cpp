@@ -18,7 +18,7 @@ using namespace cpprun;
 
 namespace {
 
-// One place judges, and everybody else is handed what it found.
+// One function judges, and the tests get what it found.
 static_assert(!std::is_constructible_v<DiagnosedEnd, Evidence>);
 static_assert(!std::is_constructible_v<DiagnosedEnd, Evidence, Diagnosis>);
 static_assert(!std::is_default_constructible_v<DiagnosedEnd> && !std::is_aggregate_v<DiagnosedEnd>);
@@ -48,7 +48,7 @@ std::string words(link::ExitStatus status, int our_signal = 0) {
 
 }  // namespace
 
-TEST_CASE("an end is told in words, and truthfully whose doing it was") {
+TEST_CASE("an exit is described in words, and states whether cpprun caused it") {
   CHECK(words({false, 3}) == "exited with code 3");
   CHECK(words({true, SIGSEGV}) == "was killed by SIGSEGV (segmentation fault)");
   CHECK(words({true, SIGUSR1}) == "was killed by SIGUSR1");
@@ -59,7 +59,7 @@ TEST_CASE("an end is told in words, and truthfully whose doing it was") {
         "was killed by SIGSEGV (segmentation fault) after cpprun sent SIGTERM");
 }
 
-TEST_CASE("what could not be started says at which stage, why, and what may help") {
+TEST_CASE("a failed start is reported with its stage, the reason and a hint") {
   auto evidence = ended({false, 127});
   evidence.outcome.spawn_error = SpawnError{SpawnStage::exec, ENOENT};
   const auto diagnosis = diagnose(evidence);
@@ -74,7 +74,7 @@ TEST_CASE("what could not be started says at which stage, why, and what may help
   CHECK(diagnose(evidence).cause == "log_folder_unwritable");
 }
 
-TEST_CASE("the error file has the first word, the last line of stderr the second") {
+TEST_CASE("the error file comes first, the last line of stderr second") {
   auto evidence = ended({false, 1});
   evidence.last_lines = {"Traceback (most recent call last):", "ValueError: from stderr", "  "};
   CHECK(diagnose(evidence).message == "ValueError: from stderr");
@@ -84,7 +84,7 @@ TEST_CASE("the error file has the first word, the last line of stderr the second
   CHECK(diagnose(evidence).traceback == "stack");
 }
 
-TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") {
+TEST_CASE("an invalid error file is reported, and stderr is used instead") {
   auto evidence = ended({false, 1});
   evidence.error_text = "not json";
   evidence.last_lines = {"last words"};
@@ -92,7 +92,7 @@ TEST_CASE("a garbage error file is said to be that, and stderr speaks instead") 
   CHECK(diagnose(evidence).reason.ends_with("; the error file is not JSON"));
 }
 
-TEST_CASE("an error file names the hand that wrote it only where it shows one") {
+TEST_CASE("an error file names its writer only if it shows one") {
   const auto cause_of_file = [](const std::string& message, const std::string& stack) {
     auto evidence = ended({false, 1});
     evidence.error_text = R"({"message": {"message": ")" + message +
@@ -108,12 +108,12 @@ TEST_CASE("an error file names the hand that wrote it only where it shows one") 
   CHECK(cause_of_file("bad label", "main at train.cpp:7") == "cpp_exception");
 }
 
-TEST_CASE("the last lines of a worker are text, whatever it wrote") {
+TEST_CASE("the last lines of a worker are valid text, whatever it wrote") {
   CHECK(last_lines_of("\x1b[31mRuntimeError: CUDA out of memory\x1b[0m\a\n") ==
         std::vector<std::string>{"RuntimeError: CUDA out of memory "});
 }
 
-TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
+TEST_CASE("a KILL from outside suggests memory, a KILL by cpprun does not") {
   CHECK(diagnose(ended({true, SIGKILL})).cause == "killed");
   auto evidence = ended({true, SIGKILL});
   evidence.host_facts.oom_kills = 1;
@@ -122,7 +122,7 @@ TEST_CASE("a KILL that was not ours points at memory; one that was does not") {
   CHECK(diagnose(ended({true, SIGKILL}, SIGKILL)).cause == told_to_end);
 }
 
-TEST_CASE("what travels to the coordinator is one line of text of bounded length") {
+TEST_CASE("a message for the coordinator is one line of limited length") {
   auto evidence = ended({false, 1});
   evidence.last_lines = {"bad \xFF\xE2\x82 byte\tand \xE2\x82\xAC " + std::string(9000, 'x')};
   const auto message = failure_of_end(evidence, 2).message;
@@ -130,7 +130,7 @@ TEST_CASE("what travels to the coordinator is one line of text of bounded length
   CHECK(message.size() <= bounds::failure_message_bytes_max);
 }
 
-TEST_CASE("a failure carries who, where and how") {
+TEST_CASE("a failure contains rank, host and exit status") {
   auto evidence = ended({true, SIGABRT});
   const auto failure = failure_of_end(evidence, 2);
   CHECK(failure.rank == Rank{1});
@@ -144,7 +144,7 @@ TEST_CASE("a failure carries who, where and how") {
   CHECK(failure_of_end(evidence, 2).consequence);
 }
 
-TEST_CASE("advice names the very program that ran") {
+TEST_CASE("advice names the program that ran") {
   auto evidence = ended({false, 1});
   evidence.executable = "/opt/python";
   evidence.last_lines = {"ModuleNotFoundError: No module named 'torch'"};
@@ -156,14 +156,14 @@ TEST_CASE("advice names the very program that ran") {
   CHECK(diagnose(evidence).message == "ModuleNotFoundError: No module named 'torch'");
 }
 
-TEST_CASE("advice does not name a way that was taken already") {
+TEST_CASE("advice does not repeat what was done already") {
   auto evidence = ended({false, 3});
   CHECK(diagnose(evidence).advice.find("--tee 3") != std::string::npos);
   evidence.stderr_file = "/logs/1/stderr.log";
   CHECK(diagnose(evidence).advice == "see the end of its output in /logs/1/stderr.log");
 }
 
-TEST_CASE("a crash is told with what the kernel's log has on it") {
+TEST_CASE("a crash is reported with the kernel log's lines about it") {
   auto evidence = ended({true, SIGSEGV});
   evidence.host_facts.kernel_lines = {"train[42]: segfault at 0 ip 1 sp 2 error 4 in libx.so"};
   CHECK(diagnose(evidence).reason ==

@@ -21,7 +21,7 @@ TEST_CASE("the flat schema is read, with a time as number, as text, or without")
   CHECK(parse_error_file(R"({"message": "boom"})") == WorkerError{"boom", "", std::nullopt});
 }
 
-TEST_CASE("a time that is no time is none") {
+TEST_CASE("an invalid time is ignored") {
   for (const std::string time : {"10e030", "-1e300", "18446744073709551615", "true", "[5]"}) {
     CAPTURE(time);
     CHECK(parse_error_file(R"({"message": "boom", "timestamp": )" + time + "}") ==
@@ -29,7 +29,7 @@ TEST_CASE("a time that is no time is none") {
   }
 }
 
-TEST_CASE("garbage is an error that says in what way") {
+TEST_CASE("invalid JSON is an error that names the problem") {
   CHECK(parse_error_file("Segmentation fault").error().reason == "the error file is not JSON");
   CHECK(parse_error_file("[1]").error().reason == "the error file has no \"message\"");
   CHECK(parse_error_file(R"({"message": 5})").error().reason ==
@@ -38,18 +38,18 @@ TEST_CASE("garbage is an error that says in what way") {
   CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 5}})").has_value());
 }
 
-TEST_CASE("an error file that is nested without end is refused, and nobody runs out of stack") {
+TEST_CASE("an error file with endless nesting is rejected without a stack overflow") {
   std::string deep(100'000, '[');
   deep += std::string(100'000, ']');
   const auto text = R"({"message": {"message": "m", "more": )" + deep + "}}";
   CHECK(parse_error_file(text).error().reason ==
         "the error file is nested more than 64 levels deep");
   CHECK_FALSE(with_exit_code(text, 3).has_value());
-  // Brackets inside a text are text.
+  // Brackets inside a string are text.
   CHECK(parse_error_file(R"({"message": "\"[[{{ )" + std::string(1000, '[') + "\"}").has_value());
 }
 
-TEST_CASE("what a terminal would obey stays out of a message and its traceback") {
+TEST_CASE("control sequences are removed from a message and its traceback") {
   const auto error = parse_error_file(
       "{\"message\": {\"message\": \"\\u001b[31mValueError\\u001b[0m: a\\u0000b\", \"extraInfo\": "
       "{\"py_callstack\": \"Traceback\\r\\n\\u009b31m\\u202e\"}}}");

@@ -7,7 +7,7 @@ namespace missing_module_test {
 
 using namespace cpprun;
 
-TEST_CASE("the module that was not found is named by what Python said") {
+TEST_CASE("the missing module is taken from Python's message") {
   CHECK(missing_module({"ModuleNotFoundError: No module named 'utlis'"}) == "utlis");
   CHECK(missing_module({"[rank0]: ModuleNotFoundError: No module named 'pkg.utlis'", "", "bye"}) ==
         "pkg.utlis");
@@ -17,7 +17,7 @@ TEST_CASE("the module that was not found is named by what Python said") {
   CHECK(missing_module({"No module named "}).empty());
 }
 
-TEST_CASE("a name with a letter or two wrong is similar, another name is not") {
+TEST_CASE("a name with one or two wrong letters is similar, another name is not") {
   CHECK(similar_name("utlis", {"train", "utils"}) == "utils");
   CHECK(similar_name("modle", {"model", "models"}) == "model");
   CHECK(similar_name("tarin", {"train"}) == "train");
@@ -40,7 +40,7 @@ TEST_CASE("advice never installs into the system's Python") {
   const auto system = missing_module_advice("torch", {}, "/usr/bin/python3.11");
   CHECK(system.find("pip install") == std::string::npos);
   CHECK(system.find("/usr/bin/python3.11 is the system's Python") != std::string::npos);
-  // A shell ran, and which Python it ran is not known.
+  // A shell ran, and which Python it ran is unknown.
   CHECK(missing_module_advice("torch", {.in_environment = true}, "/bin/bash").find("bash") ==
         std::string::npos);
 }

@@ -30,7 +30,8 @@ Evidence end_of(int local_rank, link::ExitStatus status, int our_signal = 0) {
 
 }  // namespace
 
-TEST_CASE("what ended by itself is told, with its place and the time it was noticed") {
+TEST_CASE(
+    "a worker that failed by itself is reported, with its place and the time it was noticed") {
   PendingFailures pending_failures;
   pending_failures.noticed(TimePoint{} + 5s, LocalRank{1});
   pending_failures.asked(LocalRank{1});
@@ -44,7 +45,7 @@ TEST_CASE("what ended by itself is told, with its place and the time it was noti
   CHECK(pending_failures.complete());
 }
 
-TEST_CASE("whom we ended ourselves is nobody's failure") {
+TEST_CASE("a worker that cpprun stopped is no failure") {
   PendingFailures pending_failures;
   pending_failures.asked(LocalRank{0});
   const auto judged =
@@ -54,28 +55,28 @@ TEST_CASE("whom we ended ourselves is nobody's failure") {
   CHECK(pending_failures.complete());
 }
 
-TEST_CASE("evidence that nobody asked for in this attempt is left alone") {
+TEST_CASE("evidence that was not requested in this attempt is ignored") {
   PendingFailures pending_failures;
   CHECK_FALSE(pending_failures.judge(end_of(0, {.value = 3}), place).told);
 }
 
-TEST_CASE("of many failures on one node a few are told, the later ones in few words") {
+TEST_CASE("of many failures on one node a few are reported, the later ones with short messages") {
   PendingFailures pending_failures;
-  int told = 0;
+  int reported = 0;
   for (int rank = 0; rank < 20; ++rank) {
     pending_failures.asked(LocalRank{rank});
     Evidence evidence = end_of(rank, {.value = 3});
     evidence.last_lines = {std::string(1000, 'x')};
     const auto failed = pending_failures.judge(evidence, place).told;
     if (!failed) continue;
-    ++told;
-    if (told > 1) CHECK(failed->failure.message.size() <= bounds::later_message_bytes_max);
+    ++reported;
+    if (reported > 1) CHECK(failed->failure.message.size() <= bounds::later_message_bytes_max);
   }
-  CHECK(told == bounds::failures_told_max);
+  CHECK(reported == bounds::failures_told_max);
   CHECK(pending_failures.complete());
 }
 
-TEST_CASE("what ends badly after this node was asked to stop is no failure of the job") {
+TEST_CASE("a failure after this node was asked to stop is no failure of the job") {
   PendingFailures pending_failures;
   pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
   pending_failures.stopped(TimePoint{} + 5s);
@@ -88,7 +89,7 @@ TEST_CASE("what ends badly after this node was asked to stop is no failure of th
   CHECK(pending_failures.complete());
 }
 
-TEST_CASE("what ends badly after the round was broken was not first, whatever the clocks say") {
+TEST_CASE("a failure after the round was broken is a consequence, whatever the clocks say") {
   PendingFailures pending_failures;
   pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
   pending_failures.drained(TimePoint{} + 5s);
@@ -106,7 +107,7 @@ TEST_CASE("what ends badly after the round was broken was not first, whatever th
   CHECK(after->late);
 }
 
-TEST_CASE("who says what it had found was first, where those before it only noticed its end") {
+TEST_CASE("a late failure with a cause of its own makes the earlier symptoms consequences") {
   const auto ends = [](const char* words_of_first) {
     PendingFailures pending_failures;
     pending_failures.noticed(TimePoint{} + 5s, LocalRank{0});
@@ -120,20 +121,20 @@ TEST_CASE("who says what it had found was first, where those before it only noti
     late.last_lines = {"Traceback (most recent call last):", "ValueError: bad label 17"};
     std::vector<bool> consequences;
     for (const auto& each : {first, late, end_of(2, {.signalled = true, .value = SIGSEGV})}) {
-      const auto told = pending_failures.judge(each, place).told;
-      REQUIRE(told);
-      consequences.push_back(told->failure.consequence);
+      const auto reported = pending_failures.judge(each, place).told;
+      REQUIRE(reported);
+      consequences.push_back(reported->failure.consequence);
     }
     return consequences;
   };
-  // The third says nothing, and so remains what it seems.
+  // The third has no output, and so remains a consequence.
   CHECK(ends("RuntimeError: [pair.cc:534] Connection reset by peer") ==
         std::vector{true, false, true});
   CHECK(ends("OSError: [Errno 28] No space left on device") == std::vector{false, true, true});
 }
 
-TEST_CASE("who is killed by somebody else is heard, though others noticed its end first") {
-  // The peers on another node were quicker to end by their exceptions, and the round was broken.
+TEST_CASE("a worker killed from outside is reported, though other nodes noticed its end first") {
+  // The peers on another node exited sooner by their exceptions, and the round was broken.
   const auto late_end = [](link::ExitStatus status) {
     PendingFailures pending_failures;
     pending_failures.drained(TimePoint{} + 5s);
@@ -145,14 +146,14 @@ TEST_CASE("who is killed by somebody else is heard, though others noticed its en
   REQUIRE(killed);
   CHECK(killed->late);
   CHECK_FALSE(killed->failure.consequence);
-  // It was asked to end, and may have crashed of that.
+  // It was asked to stop, and may have crashed because of that.
   const auto crashed = late_end({.signalled = true, .value = SIGSEGV});
   REQUIRE(crashed);
   CHECK(crashed->failure.consequence);
   CHECK_FALSE(late_end({.signalled = true, .value = SIGTERM}));
 }
 
-TEST_CASE("the end, its failure and the coordinator's message have one verdict") {
+TEST_CASE("the exit, its failure and the coordinator's message have one verdict") {
   PendingFailures pending_failures;
   pending_failures.asked(LocalRank{0});
   Evidence evidence = end_of(0, {.value = 1});
@@ -174,15 +175,15 @@ TEST_CASE("a later failure's message is not cut inside a character") {
     std::string words = std::string(static_cast<std::size_t>(rank) + 1, 'x');
     while (words.size() < 1000) words += "\u20ac";
     evidence.last_lines = {words};
-    const auto told = pending_failures.judge(evidence, place).told;
-    REQUIRE(told);
-    const std::string& message = told->failure.message;
+    const auto reported = pending_failures.judge(evidence, place).told;
+    REQUIRE(reported);
+    const std::string& message = reported->failure.message;
     if (rank == 1) CHECK(message.size() <= bounds::later_message_bytes_max);
     CHECK(message.ends_with("\u20ac"));
   }
 }
 
-TEST_CASE("the first that ended with 0 is known, unless it had been sent a signal") {
+TEST_CASE("the first worker that exited with 0 is known, unless it had been signalled") {
   PendingFailures pending_failures;
   std::vector<Outcome> outcomes;
   for (const int rank : {0, 1, 2, 3}) {
@@ -190,7 +191,7 @@ TEST_CASE("the first that ended with 0 is known, unless it had been sent a signa
     outcomes.push_back(end_of(rank, {.value = rank == 0 ? 1 : 0}, rank == 1 ? SIGTERM : 0).outcome);
   }
   pending_failures.noticed(TimePoint{} + 2s, LocalRank{0});  // it failed
-  pending_failures.noticed(TimePoint{} + 3s, LocalRank{1});  // it was told to
+  pending_failures.noticed(TimePoint{} + 3s, LocalRank{1});  // it was signalled
   pending_failures.noticed(TimePoint{} + 5s, LocalRank{2});
   pending_failures.noticed(TimePoint{} + 4s, LocalRank{3});
   const auto first = pending_failures.first_to_leave(outcomes, place);

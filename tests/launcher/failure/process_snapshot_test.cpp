@@ -8,7 +8,7 @@ namespace process_snapshot_test {
 
 using namespace cpprun;
 
-TEST_CASE("what a process was doing is told in words, as far as it is known") {
+TEST_CASE("the activity of a process is described as far as it is known") {
   CHECK(to_text(ProcessSnapshot{.pid = 42, .name = "train", .state = 'S'}) ==
         "train (pid 42) was in state S (sleeping)");
   const ProcessSnapshot look{
@@ -25,12 +25,12 @@ TEST_CASE("what a process was doing is told in words, as far as it is known") {
         "nfs_file_fsync");
 }
 
-TEST_CASE("a system call without a name here is told by its number") {
+TEST_CASE("an unknown system call is printed by its number") {
   CHECK(system_call_name(SYS_futex) == "futex");
   CHECK(system_call_name(99999) == "99999");
 }
 
-TEST_CASE("every state of a process has words") {
+TEST_CASE("every process state has a description") {
   for (const char state : {'R', 'S', 'D', 'T', 't', 'Z', 'I'}) {
     CHECK_FALSE(state_text(state).empty());
   }

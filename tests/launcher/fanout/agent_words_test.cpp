@@ -10,14 +10,14 @@ using namespace cpprun::fanout;
 
 using WordList = std::vector<std::string>;
 
-TEST_CASE("the agents of a job of fixed size get their places, and slots win over the flags") {
+TEST_CASE("the agents of a fixed-size job get their ranks, and slots win over the flags") {
   const JobTerms job{.flags = {"--nproc-per-node=2"}, .program = {"t.py", "--x"}, .nodes = "3"};
   CHECK(agent_words(job, {2, "c", 4}, {0, "10.0.0.1", 4000}) ==
         WordList{"--nproc-per-node=2", "--nproc-per-node=4", "--nnodes=3", "--node-rank=2",
                  "--master-addr=10.0.0.1", "--master-port=4000", "t.py", "--x"});
 }
 
-TEST_CASE("in an elastic job one host is the master, whoever else comes and goes") {
+TEST_CASE("in an elastic job one host is the master, whichever hosts join or leave") {
   const JobTerms job{
       .program = {"t.py"}, .nodes = "2:3", .elastic = true, .conf = "join_timeout=9"};
   CHECK(agent_words(job, {1, "b", 0}, {1, "fd77::1", 4000}) ==
@@ -28,7 +28,7 @@ TEST_CASE("in an elastic job one host is the master, whoever else comes and goes
         "--rdzv-conf=join_timeout=9,is_host=false");
 }
 
-TEST_CASE("the job's variables lie over the host's, and its PATH before the host's") {
+TEST_CASE("the job's variables override the host's, and its PATH precedes the host's") {
   const JobTerms job{.environment = {{"PATH", "/venv/bin"}, {"OMP_NUM_THREADS", "2"}}};
   const auto merged = agent_environment(
       job, {{"PATH", "/bin"}, {"HOME", "/h"}, {"PET_NNODES", "7"}, {"OMP_NUM_THREADS", "9"}});
@@ -36,7 +36,7 @@ TEST_CASE("the job's variables lie over the host's, and its PATH before the host
         Environment{{"PATH", "/venv/bin:/bin"}, {"HOME", "/h"}, {"OMP_NUM_THREADS", "2"}});
 }
 
-TEST_CASE("what is true of one host, and what may be a password, is passed only by name") {
+TEST_CASE("variables of one host, and possible passwords, are passed only by name") {
   const Environment own = {{"NCCL_DEBUG", "INFO"},        {"NCCL_SOCKET_IFNAME", "eth7"},
                            {"CUDA_VISIBLE_DEVICES", "0"}, {"API_KEY", "x"},
                            {"PYTHONPATH", "/p"},          {"CPPRUN_SECRET_FILE", "/s"}};
@@ -47,7 +47,7 @@ TEST_CASE("what is true of one host, and what may be a password, is passed only 
         "MISSING is not set here; use MISSING=VALUE");
 }
 
-TEST_CASE("the host stands where the remote shell wants it") {
+TEST_CASE("the host replaces its placeholder in the remote shell") {
   CHECK(shell_words({"ssh", "-o", "BatchMode=yes"}, "a") ==
         WordList{"ssh", "-o", "BatchMode=yes", "a", "sh"});
   CHECK(shell_words({"kubectl", "exec", "-i", "{host}", "--"}, "pod-0") ==

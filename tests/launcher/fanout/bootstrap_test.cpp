@@ -28,7 +28,7 @@ TEST_CASE("the script quotes the path and the version for any shell, and is one 
   CHECK(script.find('\n') == script.size() - 1);
 }
 
-TEST_CASE("the program is asked for only where it is to be shipped") {
+TEST_CASE("the binary is requested only if it is to be shipped") {
   CHECK(bootstrap_script(own).find("head -c") == std::string::npos);
   auto shipped = own;
   shipped.sha256 = "feed";
@@ -37,7 +37,7 @@ TEST_CASE("the program is asked for only where it is to be shipped") {
   CHECK(bootstrap_script(shipped).find(" = feed ]") != std::string::npos);
 }
 
-TEST_CASE("answers are told from the banners around them") {
+TEST_CASE("answers are distinguished from login banners") {
   CHECK(!read_bootstrap_answer("Welcome to gpu1", own));
   CHECK(!read_bootstrap_answer("", own));
   CHECK(std::holds_alternative<ShellIsReady>(*read_bootstrap_answer("cpprun-fanout ready", own)));
@@ -49,7 +49,7 @@ TEST_CASE("answers are told from the banners around them") {
         "install the same version, or use --ship");
 }
 
-TEST_CASE("another program of the house is looked for by its own name") {
+TEST_CASE("another program of the package is looked up by its own name") {
   const OwnBinary tool{.version = "0.1.0", .path = "/bin/cpprunctl", .program = "cpprunctl"};
   const auto script = bootstrap_script(tool);
   CHECK(script.find("'cpprunctl 0.1.0'") != script.npos);

@@ -48,17 +48,17 @@ struct Console {
   }
   const Stop* stopped() const {
     const auto* told = first<Tell>();
-    return told == nullptr ? nullptr : std::get_if<Stop>(&told->message);
+    return sent == nullptr ? nullptr : std::get_if<Stop>(&sent->message);
   }
   const Begin* begun() const {
     const auto* told = first<Tell>();
-    return told == nullptr ? nullptr : std::get_if<Begin>(&told->message);
+    return sent == nullptr ? nullptr : std::get_if<Begin>(&sent->message);
   }
 };
 
 }  // namespace
 
-TEST_CASE("nothing begins before everybody is there, and then at the first host's address") {
+TEST_CASE("the job begins once all hosts are connected, at the first host's address") {
   Console console(wanted(2, 2, false));
   console.tell(Said{1, Here{"10.0.0.2", 2000}});
   CHECK(console.last.empty());
@@ -67,7 +67,7 @@ TEST_CASE("nothing begins before everybody is there, and then at the first host'
   CHECK(*console.begun() == Begin{0, "10.0.0.1", 1000});
 }
 
-TEST_CASE("whoever cannot be reached is named in one list, and nothing is started") {
+TEST_CASE("unreachable hosts are listed together, and nothing is started") {
   Console console(wanted(3, 3, false));
   console.tell(Said{0, Gone{"refused"}});
   CHECK(console.last.empty());
@@ -83,7 +83,7 @@ TEST_CASE("whoever cannot be reached is named in one list, and nothing is starte
   CHECK(console.first<Finish>()->code == 1);
 }
 
-TEST_CASE("the job's exit code is the console's, once every host has ended") {
+TEST_CASE("the console exits with the job's exit code once every host has ended") {
   Console console(wanted(2, 2, false));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -94,7 +94,7 @@ TEST_CASE("the job's exit code is the console's, once every host has ended") {
   CHECK(console.first<Finish>()->code == 7);
 }
 
-TEST_CASE("a host whose agent refuses to start ends the others at once, with its code") {
+TEST_CASE("a host whose agent refuses to start stops the others at once, with its code") {
   Console console(wanted(2, 2, false));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -104,7 +104,7 @@ TEST_CASE("a host whose agent refuses to start ends the others at once, with its
   CHECK(console.first<Finish>()->code == 2);
 }
 
-TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named") {
+TEST_CASE("Ctrl-C stops all hosts, a second one kills, and silent hosts are named") {
   Console console(wanted(2, 2, false));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -121,7 +121,7 @@ TEST_CASE("Ctrl-C reaches all; twice, it kills; and who does not answer is named
   CHECK(console.first<Finish>()->code == 130);
 }
 
-TEST_CASE("agents that do not end after their grace are killed") {
+TEST_CASE("agents that outlive their grace are killed") {
   Console console(wanted(1, 1, false));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Interrupted{SIGTERM});
@@ -130,7 +130,7 @@ TEST_CASE("agents that do not end after their grace are killed") {
   CHECK(console.stopped()->signal == SIGKILL);
 }
 
-TEST_CASE("a lost host ends a job of fixed size") {
+TEST_CASE("a lost host ends a fixed-size job") {
   Console console(wanted(2, 2, false));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -139,7 +139,7 @@ TEST_CASE("a lost host ends a job of fixed size") {
   CHECK(console.stopped());
 }
 
-TEST_CASE("an elastic job goes on without a lost host, which is dialed again with back-off") {
+TEST_CASE("an elastic job continues without a lost host, which is dialed again with back-off") {
   Console console(wanted(3, 2, true));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -160,7 +160,7 @@ TEST_CASE("an elastic job goes on without a lost host, which is dialed again wit
   CHECK(console.begun()->address == "a");
 }
 
-TEST_CASE("an elastic job that has ended waits for nobody who is not there") {
+TEST_CASE("a finished elastic job does not wait for unreachable hosts") {
   Console console(wanted(3, 2, true));
   console.tell(Said{0, Here{"a", 1}});
   console.tell(Said{1, Here{"b", 1}});
@@ -171,7 +171,7 @@ TEST_CASE("an elastic job that has ended waits for nobody who is not there") {
   CHECK(console.first<Finish>()->code == 0);
 }
 
-TEST_CASE("in a rehearsal nobody is stopped for another's sake, and all say what is wrong") {
+TEST_CASE("in a dry run an error does not stop the other hosts, and all errors are reported") {
   auto terms = wanted(2, 2, false);
   terms.is_rehearsal = true;
   Console console(terms);

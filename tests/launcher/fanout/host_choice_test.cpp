@@ -19,14 +19,14 @@ Result<std::string> one_file(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("hosts are a list, or those of the allocation") {
+TEST_CASE("hosts come from a list, or from the allocation") {
   CHECK(hosts_of("a,b:4", {}).value() == std::vector<Host>{{"a", std::nullopt}, {"b", 4}});
   CHECK(hosts_of("slurm", {{"SLURM_JOB_NODELIST", "n[1-2]"}}).value() ==
         std::vector<Host>{{"n1", std::nullopt}, {"n2", std::nullopt}});
   CHECK(hosts_of("slurm", {}).error().at(0).starts_with("SLURM_JOB_NODELIST is not set"));
 }
 
-TEST_CASE("a file of hosts is read, or said not to be there") {
+TEST_CASE("a host file is read, or reported as missing") {
   CHECK(members_of(hosts_in_file("hosts", "--hostfile", one_file).value()) ==
         std::vector<Member>{{0, "a", 2}, {1, "b", 0}});
   CHECK(hosts_in_file("gone", "--hostfile", one_file).error().at(0) ==
@@ -34,7 +34,7 @@ TEST_CASE("a file of hosts is read, or said not to be there") {
         "with one host per line");
 }
 
-TEST_CASE("a remote shell is the one that was given, srun in an allocation, and ssh otherwise") {
+TEST_CASE("the remote shell is the given one, srun in an allocation, and ssh otherwise") {
   CHECK(remote_shell("kubectl  exec {host} --", std::nullopt) ==
         Typed{"kubectl", "exec", "{host}", "--"});
   CHECK(remote_shell(std::nullopt, "slurm").front() == "srun");

@@ -8,13 +8,13 @@ namespace message_json_test {
 using namespace cpprun;
 using namespace cpprun::fanout;
 
-TEST_CASE("terms arrive as they were, whatever bytes are in them") {
+TEST_CASE("terms survive a round trip, with any bytes") {
   Terms terms;
   terms.host = {3, "gpu3", 4};
   terms.job = {.flags = {"--role=a b", ""},
                .program = {"train.py", "it's \"quoted\" $HOME `x`\n"},
                .environment = {{"A", std::string("\0\xff=", 3)}},
-               .directory = "/a folder",
+               .directory = "/a directory",
                .secrets = "cpprun1:x:00",
                .nodes = "2:3",
                .elastic = true,
@@ -30,7 +30,7 @@ TEST_CASE("terms arrive as they were, whatever bytes are in them") {
   CHECK(bytes.empty());
 }
 
-TEST_CASE("what hosts say arrives as it was") {
+TEST_CASE("messages of hosts survive a round trip") {
   std::string bytes;
   const std::vector<Up> said = {
       Here{"10.0.0.1", 4000}, Gone{"refused"}, Words{true, "half a line \xc3"},
@@ -40,7 +40,7 @@ TEST_CASE("what hosts say arrives as it was") {
   CHECK(bytes.empty());
 }
 
-TEST_CASE("a message that has not all arrived is waited for, at every byte of it") {
+TEST_CASE("an incomplete message is waited for, at every byte of it") {
   const std::string whole = encode(Up{Gone{"refused"}});
   std::string bytes;
   for (const char byte : whole.substr(0, whole.size() - 1)) {
@@ -51,7 +51,7 @@ TEST_CASE("a message that has not all arrived is waited for, at every byte of it
   CHECK(*take_up(bytes).value() == Up{Gone{"refused"}});
 }
 
-TEST_CASE("what is no message is refused and not waited for") {
+TEST_CASE("invalid messages are rejected and not waited for") {
   std::string banner = "Welcome to gpu1!\n";
   CHECK(!take_up(banner));
   std::string unknown = std::string(4, '\0') + '\x7f';

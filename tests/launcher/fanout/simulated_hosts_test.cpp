@@ -34,7 +34,7 @@ class SimulatedHosts {
     perform(console_.start());
   }
 
-  // Until there is nothing more to happen before `until`.
+  // Until nothing more happens before `until`.
   void run(const std::function<bool()>& enough) {
     for (int steps = 0; !enough(); ++steps) {
       REQUIRE(steps < 2'000'000);
@@ -61,7 +61,7 @@ class SimulatedHosts {
 
   std::string said;
   std::optional<int> code;
-  std::set<int> agents;  // that run now
+  std::set<int> agents;  // that are running
   std::size_t begun = 0;
   std::size_t most_dialed = 0;  // at a time
   TimePoint now_{};
@@ -151,7 +151,7 @@ TEST_CASE("a thousand hosts are there after a few ways, and 64 are dialed at a t
   CHECK(world.code == 143);
 }
 
-TEST_CASE("among a thousand hosts every dead and silent one is named, and nothing is started") {
+TEST_CASE("of a thousand hosts all dead and silent ones are named, and nothing is started") {
   SimulatedHosts::Faults faults;
   for (int number = 0; number < 1000; number += 31) faults.dead.insert(number);
   for (int number = 5; number < 1000; number += 97) faults.silent.insert(number);
@@ -174,7 +174,7 @@ TEST_CASE("among a thousand hosts every dead and silent one is named, and nothin
   }
 }
 
-TEST_CASE("an elastic job of a thousand begins without the dead, and nobody is left at its end") {
+TEST_CASE("an elastic job of a thousand hosts begins without the dead ones, and stops all agents") {
   SimulatedHosts::Faults faults;
   for (int number = 3; number < 1000; number += 10) faults.dead.insert(number);
   SimulatedHosts world(thousand(500, true), faults);

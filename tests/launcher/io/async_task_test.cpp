@@ -24,24 +24,24 @@ using Answer = std::optional<std::string>;
 
 }  // namespace
 
-TEST_CASE("what answers is told as it was found, and what is asked meanwhile comes after it") {
+TEST_CASE("answers arrive unchanged, in the order of the requests") {
   asio::io_context context;
   probe::Side side;
   io::AsyncTask async_task(context, side, 1h);
-  std::vector<Answer> told;
+  std::vector<Answer> answers;
   for (const std::string each : {"one", "", "three"}) {
     async_task.ask([each] { return each; },
-                   [&told](const Answer& answer) { told.push_back(answer); });
+                   [&answers](const Answer& answer) { answers.push_back(answer); });
   }
-  REQUIRE(run_until(context, [&] { return told.size() == 3; }));
-  CHECK(told == std::vector<Answer>{"one", "", "three"});
+  REQUIRE(run_until(context, [&] { return answers.size() == 3; }));
+  CHECK(answers == std::vector<Answer>{"one", "", "three"});
 }
 
-TEST_CASE("what does not answer is given up, and the next is asked all the same") {
+TEST_CASE("a request without an answer times out, and the next one runs") {
   asio::io_context context;
   probe::Side side;
-  std::vector<Answer> told;
-  const auto hear = [&](const Answer& answer) { told.push_back(answer); };
+  std::vector<Answer> answers;
+  const auto keep = [&](const Answer& answer) { answers.push_back(answer); };
   {
     io::AsyncTask async_task(context, side, 50ms);
     async_task.ask(
@@ -49,22 +49,22 @@ TEST_CASE("what does not answer is given up, and the next is asked all the same"
           ::pause();
           return std::string("late");
         },
-        hear);
-    async_task.ask([] { return std::string("next"); }, hear);
-    REQUIRE(run_until(context, [&] { return told.size() == 2; }));
-    CHECK(told[0] == std::nullopt);
+        keep);
+    async_task.ask([] { return std::string("next"); }, keep);
+    REQUIRE(run_until(context, [&] { return answers.size() == 2; }));
+    CHECK(answers[0] == std::nullopt);
   }
-  io::AsyncTask patient(context, side, 1h);
-  patient.ask([] { return std::string("well"); }, hear);
-  REQUIRE(run_until(context, [&] { return told.size() == 3; }));
-  CHECK(told[2] == "well");
+  io::AsyncTask second(context, side, 1h);
+  second.ask([] { return std::string("well"); }, keep);
+  REQUIRE(run_until(context, [&] { return answers.size() == 3; }));
+  CHECK(answers[2] == "well");
 }
 
 TEST_CASE("a request for a helper process never runs here, and its process ends with the task") {
   asio::io_context context;
   probe::Side side;
-  std::vector<Answer> told;
-  const auto hear = [&](const Answer& answer) { told.push_back(answer); };
+  std::vector<Answer> answers;
+  const auto keep = [&](const Answer& answer) { answers.push_back(answer); };
   bool was_run = false;
   {
     io::AsyncTask async_task(context, side, 1h, /*only_in_helper=*/true);
@@ -77,17 +77,17 @@ TEST_CASE("a request for a helper process never runs here, and its process ends 
           was_run = true;
           return std::string();
         },
-        hear);
+        keep);
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-    REQUIRE(run_until(context, [&] { return told.size() == 1; }));
-    CHECK(told[0] == std::nullopt);
+    REQUIRE(run_until(context, [&] { return answers.size() == 1; }));
+    CHECK(answers[0] == std::nullopt);
     CHECK_FALSE(was_run);
     async_task.ask(
         [] {
           ::pause();
           return std::string();
         },
-        hear);
+        keep);
     REQUIRE(side.pids().size() == 1);
   }
   siginfo_t end{};
@@ -95,28 +95,28 @@ TEST_CASE("a request for a helper process never runs here, and its process ends 
   CHECK(end.si_status == SIGKILL);
 }
 
-TEST_CASE("whoever is told may ask again, and what was asked before comes first") {
+TEST_CASE("a callback may send a request, which comes after the pending ones") {
   asio::io_context context;
   probe::Side side;
   io::AsyncTask async_task(context, side, 1h);
-  std::string told;
-  const auto hear = [&](const Answer& answer) { told += answer.value_or("?"); };
+  std::string answers;
+  const auto keep = [&](const Answer& answer) { answers += answer.value_or("?"); };
   async_task.ask([] { return std::string("1"); },
                  [&](const Answer& answer) {
-                   hear(answer);
-                   async_task.ask([] { return std::string("3"); }, hear);
+                   keep(answer);
+                   async_task.ask([] { return std::string("3"); }, keep);
                  });
-  async_task.ask([] { return std::string("2"); }, hear);
-  REQUIRE(run_until(context, [&] { return told.size() == 3; }));
-  CHECK(told == "123");
+  async_task.ask([] { return std::string("2"); }, keep);
+  REQUIRE(run_until(context, [&] { return answers.size() == 3; }));
+  CHECK(answers == "123");
 }
 
-TEST_CASE("what was known of a descriptor that is closed does not stand for an answer") {
+TEST_CASE("the state of a closed descriptor is not taken for an answer") {
   asio::io_context context;
   probe::Side side;
   io::AsyncTask async_task(context, side, 1h);
-  // Two that can be read when the event loop looks: whichever it serves first closes the other and
-  // asks, so that the news of the other is still on its way when the question's pipe is opened.
+  // Two descriptors are readable when the event loop polls: the first that it serves closes the
+  // other one and asks, so the event of the other is pending when the request's pipe is opened.
   struct Both {
     explicit Both(asio::io_context& io) : first(io), second(io) {
       int ends[2] = {-1, -1};
@@ -130,14 +130,14 @@ TEST_CASE("what was known of a descriptor that is closed does not stand for an a
     asio::posix::stream_descriptor first;
     asio::posix::stream_descriptor second;
   } both(context);
-  bool told = false;
-  bool told_early = false;
+  bool answered = false;
+  bool was_early = false;
   const auto served = [&](asio::posix::stream_descriptor& other) {
     other.close();
     async_task.ask([] { return std::string("looked"); },
                    [&](const Answer& answer) {
-                     told_early = answer != "looked";
-                     told = true;
+                     was_early = answer != "looked";
+                     answered = true;
                    });
   };
   const auto readable = asio::posix::stream_descriptor::wait_read;
@@ -147,8 +147,8 @@ TEST_CASE("what was known of a descriptor that is closed does not stand for an a
   both.second.async_wait(readable, [&](const asio::error_code& closed) {
     if (!closed) served(both.first);
   });
-  REQUIRE(run_until(context, [&] { return told; }));
-  CHECK_FALSE(told_early);
+  REQUIRE(run_until(context, [&] { return answered; }));
+  CHECK_FALSE(was_early);
 }
 
 }  // namespace async_task_test

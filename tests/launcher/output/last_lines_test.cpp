@@ -12,7 +12,7 @@ namespace last_lines_test {
 
 using namespace cpprun;
 
-TEST_CASE("the last lines are the last ones, bounded in number and in bytes") {
+TEST_CASE("the last lines are limited in number and in bytes") {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
   const auto lines = last_lines_of(text);
@@ -25,7 +25,7 @@ TEST_CASE("the last lines are the last ones, bounded in number and in bytes") {
   CHECK(long_lines.front().size() <= bounds::last_lines_bytes_max);
 }
 
-TEST_CASE("a progress bar leaves no trace in the last lines, and empty lines at the end neither") {
+TEST_CASE("progress bars and empty lines at the end are dropped from the last lines") {
   CHECK(last_lines_of("10%\r20%\r30%\rdone\nError: no\n\n\n") ==
         std::vector<std::string>{"done", "Error: no"});
 }

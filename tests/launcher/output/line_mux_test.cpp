@@ -33,7 +33,7 @@ TEST_CASE("an over-long line that is interrupted gets its prefix again") {
   CHECK(screen.text == "A:" + std::string(bounds::line_bytes_max, 'x') + "\nB:b\nA:xy\n");
 }
 
-TEST_CASE("another worker's output ends a line that was shown unfinished") {
+TEST_CASE("another worker's output ends an unfinished line") {
   Screen screen;
   screen.take("(Pdb) ");
   screen.wait();

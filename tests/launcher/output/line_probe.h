@@ -9,7 +9,7 @@
 
 namespace cpprun::probe {
 
-// What a console would show of one speaker's bytes, prefix "P:".
+// What a console would show of one worker's bytes, prefix "P:".
 struct Screen {
   LineMux mux;
   std::string text;
@@ -20,7 +20,7 @@ struct Screen {
   void finish(int speaker = 0) {
     cutters[speaker].finish([&](const Piece& piece) { show(speaker, piece); });
   }
-  // Nothing more has come for a moment.
+  // No further bytes have arrived for a moment.
   void wait(int speaker = 0) {
     if (const auto piece = cutters[speaker].show_unfinished()) show(speaker, *piece);
   }

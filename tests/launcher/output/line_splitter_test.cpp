@@ -24,7 +24,7 @@ TEST_CASE("a line written in parts is shown once, whole, with one prefix") {
   CHECK(screen.text == "A:half and half\nA:next\nA:open");
 }
 
-TEST_CASE("an over-long line passes in pieces with its prefix once, and costs no memory") {
+TEST_CASE("an over-long line passes in pieces with one prefix, and needs no memory") {
   Screen screen;
   const std::string chunk(bounds::line_bytes_max / 2, 'x');
   for (int i = 0; i < 8; ++i) screen.take(chunk);
@@ -56,7 +56,7 @@ TEST_CASE("an over-long line that arrives in parts is not cut inside a character
   CHECK(pieces.back() == "\xE2\x82\xAC");
 }
 
-TEST_CASE("bytes that are no text at all pass unchanged") {
+TEST_CASE("bytes that are no valid text pass unchanged") {
   Screen screen;
   const std::string bytes("\x80\x80\x00\xFF\xC3\n", 6);
   screen.take(bytes);
@@ -72,14 +72,14 @@ TEST_CASE("a progress bar is shown as it is redrawn, each time with the prefix")
   CHECK(screen.text == "A:\rA:10%\rA:20%\r\n");
 }
 
-TEST_CASE("a line that ends with return and newline is one line, however it arrives") {
+TEST_CASE("a line that ends with carriage return and newline is one line, however it arrives") {
   Screen screen;
   screen.take("dos\r");
   screen.take("\nnext\r\n");
   CHECK(screen.text == "A:dos\r\nA:next\r\n");
 }
 
-TEST_CASE("an unfinished line is shown after a moment, and goes on without another prefix") {
+TEST_CASE("an unfinished line is shown after a moment, and continues without another prefix") {
   Screen screen;
   screen.take("(Pdb) ");
   CHECK(screen.text.empty());
@@ -96,7 +96,7 @@ TEST_CASE("an unfinished line is shown after a moment, and goes on without anoth
   CHECK(screen.text == "A:(Pdb) continue\nA:next\nA:(Pdb) ");
 }
 
-TEST_CASE("what was shown early is in its piece all the same, for files and filters") {
+TEST_CASE("output shown early is still part of its piece, for files and filters") {
   std::vector<std::string> pieces;
   LineSplitter splitter;
   const auto keep = [&](const Piece& piece) {
@@ -111,7 +111,7 @@ TEST_CASE("what was shown early is in its piece all the same, for files and filt
   CHECK(pieces == std::vector<std::string>{"loss=3\n|2", "next\n|0"});
 }
 
-TEST_CASE("half a character and a return that may end the line are not shown early") {
+TEST_CASE("half a character and a carriage return that may end the line are not shown early") {
   Screen screen;
   screen.take("10\xE2\x82");
   screen.wait();
@@ -125,7 +125,7 @@ TEST_CASE("half a character and a return that may end the line are not shown ear
   CHECK(screen.text == "A:10\xE2\x82\xAC\r\nA:next\rA:again\n");
 }
 
-TEST_CASE("an over-long line that was shown early is neither cut short nor shown twice") {
+TEST_CASE("an over-long line that was shown early is neither cut nor repeated") {
   Screen screen;
   screen.take(std::string(bounds::line_bytes_max, 'x'));
   screen.wait();

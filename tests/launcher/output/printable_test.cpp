@@ -7,12 +7,12 @@ namespace printable_test {
 
 using namespace cpprun;
 
-TEST_CASE("text stays as it is, in any script, with its lines and tabs") {
+TEST_CASE("text stays unchanged, in any script, with its lines and tabs") {
   CHECK(printable("Traceback:\n\tZeile 1 – größer €\n") == "Traceback:\n\tZeile 1 – größer €\n");
   CHECK(printable("") == "");
 }
 
-TEST_CASE("what a terminal would obey is left out as a whole") {
+TEST_CASE("control sequences are removed completely") {
   CHECK(printable("\x1b[1;31mRuntimeError\x1b[0m: bad") == "RuntimeError: bad");
   CHECK(printable("\x1b]0;rm -rf\atitle") == "title");
   CHECK(printable("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\") == "link");
@@ -23,7 +23,8 @@ TEST_CASE("what a terminal would obey is left out as a whole") {
   CHECK(printable("\x1b]0;without an end\nnext line") == "\nnext line");
 }
 
-TEST_CASE("controls become blanks, and half characters and turned writing question marks") {
+TEST_CASE(
+    "control characters become blanks, and half characters and bidi overrides question marks") {
   CHECK(printable(std::string_view("a\0b\bc\x7f", 6)) == "a b c ");
   CHECK(printable("windows\r\nprogress 10%\rprogress 20%") == "windows\nprogress 10% progress 20%");
   CHECK(printable("\xff\xe2\x82") == "???");

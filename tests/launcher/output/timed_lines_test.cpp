@@ -8,7 +8,7 @@ namespace timed_lines_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("the time stands in front of cpprun's own sentences and of nothing else") {
+TEST_CASE("only cpprun's own lines start with the time") {
   const WallTime time{std::chrono::sys_days{std::chrono::January / 5 / 2026} + 3h + 4min};
   CHECK(timed("cpprun: one\ncpprun: two\n", time) ==
         "2026-01-05T03:04:00.000Z cpprun: one\n2026-01-05T03:04:00.000Z cpprun: two\n");

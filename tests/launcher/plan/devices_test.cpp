@@ -18,12 +18,12 @@ int visible(const std::string& list) {
 
 }  // namespace
 
-TEST_CASE("devices are counted by their files, and the driver's other files are none") {
+TEST_CASE("devices are counted by their files, without the driver's other files") {
   CHECK(count_devices(four, {}) == 4);
   CHECK(count_devices({"null", "nvidiactl"}, {}) == 0);
 }
 
-TEST_CASE("CUDA's variable is read as CUDA reads it: up to the first entry that is no device") {
+TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it, up to the first invalid entry") {
   CHECK(visible("0,1") == 2);
   CHECK(visible(" 3 , 2 ") == 2);
   CHECK(visible("GPU-8f3a,MIG-1") == 2);
@@ -34,7 +34,7 @@ TEST_CASE("CUDA's variable is read as CUDA reads it: up to the first entry that 
   CHECK(visible("NoDevFiles") == 0);
 }
 
-TEST_CASE("a variable shows no devices where there are none") {
+TEST_CASE("a variable does not add devices that do not exist") {
   CHECK(count_devices({"null"}, {{"CUDA_VISIBLE_DEVICES", "0,GPU-8f3a"}}) == 0);
 }
 

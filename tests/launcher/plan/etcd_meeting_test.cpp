@@ -13,26 +13,26 @@ using namespace cpprun;
 using namespace cpprun::probe;
 using namespace std::chrono_literals;
 
-TEST_CASE("etcd's members are named as torchrun does, or as etcd does") {
+TEST_CASE("etcd's members are given in torchrun's syntax or in etcd's") {
   const auto plain = etcd_endpoints("a,b:2380", /*is_secure=*/false);
   REQUIRE(plain);
   CHECK(plain->first == Endpoint{"a", 2379});
   CHECK(plain->all == "http://a:2379,http://b:2380");
   CHECK(etcd_endpoints("a,b:2380", /*is_secure=*/true)->all == "https://a:2379,https://b:2380");
-  // Whoever says it with the address means it.
+  // An explicit scheme wins over the protocol setting.
   CHECK(etcd_endpoints("http://a:1", /*is_secure=*/true)->all == "http://a:1");
   CHECK_FALSE(etcd_endpoints("", false));
   CHECK_FALSE(etcd_endpoints("a:99999", false));
 }
 
-TEST_CASE("no two jobs are called alike in etcd") {
+TEST_CASE("no two jobs have the same name in etcd") {
   CHECK(etcd_cluster("", "train") == "job..train");
   CHECK(etcd_cluster("a", "b.c") != etcd_cluster("a.b", "c"));
   CHECK(etcd_cluster("/a/", "b") == "job.%2fa%2f.b");
   CHECK(etcd_cluster("", "a%2f") != etcd_cluster("", "a/"));
 }
 
-TEST_CASE("a node's own cpprund speaks as its job does, and to nobody else") {
+TEST_CASE("a node's own cpprund uses the job's settings, and serves no other job") {
   Config config;
   config.job = "train";
   config.keep_alive_interval = 20s;
@@ -51,7 +51,7 @@ TEST_CASE("a node's own cpprund speaks as its job does, and to nobody else") {
   CHECK(own_daemon_options(config, "node1", "10.0.0.1", Secrets{}).advertised == "10.0.0.1");
 }
 
-TEST_CASE("torchrun's command lines with etcd are taken as they are") {
+TEST_CASE("torchrun's command lines with etcd are accepted unchanged") {
   const Config config =
       good({"--rdzv-backend=etcd-v2", "--rdzv-endpoint=a:2379,b:2379", "--rdzv-id=train",
             "--nnodes=1:4", "--rdzv-conf=protocol=https,cacert=/ca", "x"});
@@ -64,7 +64,7 @@ TEST_CASE("torchrun's command lines with etcd are taken as they are") {
   CHECK(good({"--rdzv-backend=etcd", "--rdzv-endpoint=a", "x"}).etcd->endpoints == "http://a:2379");
 }
 
-TEST_CASE("an etcd rendezvous that cannot be is refused with what is missing") {
+TEST_CASE("an incomplete etcd rendezvous is rejected with the missing setting") {
   CHECK(
       diagnostics({"--rdzv-backend=etcd", "x"}) ==
       Words{"--rdzv-backend=etcd needs --rdzv-endpoint=HOST[:PORT],... with the members of etcd"});

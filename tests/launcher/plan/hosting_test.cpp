@@ -26,7 +26,7 @@ Config config_of(RendezvousMode mode, const std::string& host = "there",
   return config;
 }
 
-// And which names had to be resolved for it.
+// And which names it had to resolve.
 struct Decided {
   Result<Hosting> hosting;
   std::vector<std::string> asked;
@@ -50,13 +50,13 @@ constexpr auto by_endpoint = RendezvousMode::endpoint;
 
 }  // namespace
 
-TEST_CASE("with ranks, rank 0 hosts and nobody else, and no name is resolved") {
+TEST_CASE("with ranks only rank 0 hosts, and no name is resolved") {
   CHECK(decide(config_of(by_rank, "there", 0)).hosting == Hosting::must);
   CHECK(decide(config_of(by_rank, "here", 1)).hosting == Hosting::never);
   CHECK(decide(config_of(by_rank, "here", 1)).asked.empty());
 }
 
-TEST_CASE("a node alone hosts its own coordinator, unless an endpoint was named") {
+TEST_CASE("a node alone hosts its own coordinator, unless an endpoint was given") {
   Config config = config_of(RendezvousMode::standalone, "there");
   config.nodes_min = config.nodes_max = 1;
   CHECK(decide(config).hosting == Hosting::must);
@@ -78,24 +78,24 @@ TEST_CASE("an endpoint is hosted by the machine it names, whatever the ranks are
   CHECK(decide(config_of(by_endpoint, "there")).asked == std::vector<std::string>{"there"});
 }
 
-TEST_CASE("without ranks a fixed master is the machine of its address as well") {
+TEST_CASE("without ranks a fixed master is also the machine of its address") {
   CHECK(decide(config_of(by_rank, "here")).hosting == Hosting::may);
   CHECK(decide(config_of(by_rank, "there")).hosting == Hosting::never);
 }
 
-TEST_CASE("loopback means this machine without a resolver, its own name whatever it resolves to") {
+TEST_CASE("loopback and the machine's own name mean this machine, whatever the resolver returns") {
   CHECK(decide(config_of(by_endpoint, "localhost")).hosting == Hosting::may);
   CHECK(decide(config_of(by_endpoint, "localhost")).asked.empty());
   CHECK(decide(config_of(by_endpoint, "alpha")).hosting == Hosting::may);
 }
 
-TEST_CASE("a name of several machines is refused") {
+TEST_CASE("a name of several machines is rejected") {
   const auto refused = decide(config_of(by_endpoint, "pods")).hosting;
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason.starts_with("\"pods\" resolves to several machines ("));
 }
 
-TEST_CASE("is_host settles it against ranks, addresses and names") {
+TEST_CASE("is_host overrides ranks, addresses and names") {
   Config config = config_of(by_endpoint, "pods");
   config.is_host = true;
   CHECK(decide(config).hosting == Hosting::must);
@@ -107,7 +107,7 @@ TEST_CASE("is_host settles it against ranks, addresses and names") {
   CHECK(decide(config).hosting == Hosting::never);
 }
 
-TEST_CASE("nobody hosts what a set of cpprunds does, though one of them runs on this machine") {
+TEST_CASE("no node hosts the job of a cluster, not even on the machine of a member") {
   Config config = config_of(by_endpoint, "here", 0);
   config.places = {config.endpoint, {"there", 29400}};
   CHECK(decide(config).hosting == Hosting::never);
@@ -116,7 +116,7 @@ TEST_CASE("nobody hosts what a set of cpprunds does, though one of them runs on 
   CHECK(decide(config).hosting == Hosting::never);
 }
 
-TEST_CASE("the coordinator listens everywhere, and on loopback only where an address says so") {
+TEST_CASE("the coordinator listens on all addresses, or only on a given loopback address") {
   CHECK(listening_address({"10.0.0.5", 29400}).empty());
   CHECK(listening_address({"here", 29400}).empty());
   CHECK(listening_address({"localhost", 29400}).empty());

@@ -18,25 +18,25 @@ const std::vector<NetworkInterface> machine = {lo, eth0, ib0, down, bare};
 
 }  // namespace
 
-TEST_CASE("the interface from which the master is reached is everybody's, by IPv4 and IPv6") {
+TEST_CASE("the interface that reaches the master is used by all libraries, with IPv4 and IPv6") {
   const auto by_v4 = choose_interfaces(machine, "192.168.1.5", false, {});
   CHECK(by_v4 == SocketInterfaces{"ib0", "ib0", "ib0", "ib0"});
   CHECK(choose_interfaces(machine, "2001:db8::5", false, {})->gloo == "ib0");
   CHECK(choose_interfaces(machine, "10.0.0.5", false, {})->gloo == "eth0");
 }
 
-TEST_CASE("two nodes on one machine meet over loopback") {
+TEST_CASE("two nodes on one machine use loopback") {
   CHECK(choose_interfaces(machine, "127.0.0.1", false, {})->gloo == "lo");
 }
 
-TEST_CASE("a machine alone gets loopback for gloo, and NCCL is left alone") {
+TEST_CASE("a single machine uses loopback for gloo, and NCCL has no setting") {
   const auto chosen = choose_interfaces(machine, "127.0.0.1", true, {});
   CHECK(chosen == SocketInterfaces{"lo", "lo", std::nullopt, "lo"});
   const auto without = choose_interfaces({eth0}, "127.0.0.1", true, {});
   CHECK(without->gloo == std::nullopt);
 }
 
-TEST_CASE("what the user set is kept, and checked") {
+TEST_CASE("the user's setting is kept, and checked") {
   const auto chosen =
       choose_interfaces(machine, "10.0.0.5", false, {{"GLOO_SOCKET_IFNAME", "ib0"}});
   CHECK(chosen == SocketInterfaces{std::nullopt, "eth0", "eth0", "ib0"});
@@ -53,7 +53,7 @@ TEST_CASE("what the user set is kept, and checked") {
             .reason.find(": veth0 has no address") != std::string::npos);
 }
 
-TEST_CASE("NCCL's own syntax is understood: beginnings, exact names, names to leave out") {
+TEST_CASE("NCCL's own syntax is supported: prefixes, exact names, exclusions") {
   const auto with = [](const char* value) {
     return choose_interfaces(machine, "10.0.0.5", false, {{"NCCL_SOCKET_IFNAME", value}});
   };
@@ -64,31 +64,31 @@ TEST_CASE("NCCL's own syntax is understood: beginnings, exact names, names to le
   CHECK_FALSE(with("mlx"));
 }
 
-TEST_CASE("a master to whose own address no way leads gives its workers a card that leads out") {
+TEST_CASE("a master without a route to its own address uses an interface that leads out") {
   CHECK(choose_interfaces(machine, "", false, {})->gloo == "eth0");
   CHECK_FALSE(choose_interfaces({lo, down, bare}, "", false, {}).has_value());
 }
 
-TEST_CASE("an address that no interface carries is an error that lists those that would do") {
+TEST_CASE("an address of no interface is an error that lists the usable ones") {
   CHECK(choose_interfaces(machine, "172.16.0.1", false, {}).error().reason ==
         "this machine reaches the master from the address 172.16.0.1, but none of its interfaces "
         "has this address\n  hint: set GLOO_SOCKET_IFNAME to one of these: eth0 (10.0.0.5), ib0 "
         "(192.168.1.5)");
 }
 
-TEST_CASE("a wrong name is found before the master is reached, whichever variable has it") {
+TEST_CASE("a wrong name is found before the master is reached, in any of the variables") {
   CHECK(check_users_interfaces(machine, false, {}).has_value());
   CHECK(check_users_interfaces(machine, false, {{"GLOO_SOCKET_IFNAME", "eth0"}}).has_value());
   CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}).error().reason ==
         "TP_SOCKET_IFNAME=eth9: eth9 is down; use eth0 (10.0.0.5), ib0 (192.168.1.5)");
   CHECK_FALSE(check_users_interfaces(machine, false, {{"NCCL_SOCKET_IFNAME", "=eth"}}).has_value());
-  // Only the one that reaches the master is worth copying, as soon as it is known.
+  // Only the interface that reaches the master is worth copying, as soon as it is known.
   CHECK(check_users_interfaces(machine, false, {{"TP_SOCKET_IFNAME", "eth9"}}, "192.168.1.5")
             .error()
             .reason == "TP_SOCKET_IFNAME=eth9: eth9 is down; use ib0 (192.168.1.5)");
 }
 
-TEST_CASE("--local-addr is the first of its addresses that an interface here carries") {
+TEST_CASE("--local-addr resolves to the first address that an interface of this machine has") {
   const std::vector<NetworkInterface> own{
       {.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
       {.name = "eth0", .up = true, .addresses = {"10.0.0.5", "fd00::5"}}};

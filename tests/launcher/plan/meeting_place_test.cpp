@@ -30,7 +30,7 @@ const Config by_endpoint = config_of(RendezvousMode::endpoint, "trainer");
 
 }  // namespace
 
-TEST_CASE("addresses are loopback's, ours, others' or shared") {
+TEST_CASE("addresses are loopback, of this machine, of others, or shared") {
   CHECK(whose({}, machine) == Whose::nobodys);
   CHECK(whose({"127.0.1.1"}, machine) == Whose::loopback);
   CHECK(whose({"::1", "127.0.0.1"}, machine) == Whose::loopback);
@@ -43,7 +43,7 @@ TEST_CASE("addresses are loopback's, ours, others' or shared") {
   CHECK(those_of_others({"10.0.0.5", "10.0.0.6"}, machine) == std::vector<std::string>{"10.0.0.6"});
 }
 
-TEST_CASE("a name that means several machines is refused, with one address for all of them") {
+TEST_CASE("a name of several machines is rejected, with one address for all of them") {
   CHECK(*is_meant(by_endpoint, {"10.0.0.5"}, machine));
   CHECK_FALSE(*is_meant(by_endpoint, {"10.0.0.6"}, machine));
   CHECK_FALSE(*is_meant(by_endpoint, {}, machine));
@@ -54,13 +54,13 @@ TEST_CASE("a name that means several machines is refused, with one address for a
         "each would become the master of its own job; start every node with "
         "--rdzv-endpoint=10.0.0.4:29400 (in a StatefulSet, the name of the first pod), or set "
         "--rdzv-conf=is_host=true on the master and is_host=false on all other nodes");
-  // Everybody's loopback is nobody's address.
+  // The loopback address belongs to every machine, so it is not offered.
   CHECK(is_meant(by_endpoint, {"127.0.1.1", "10.0.0.4"}, machine)
             .error()
             .reason.find("with --rdzv-endpoint=10.0.0.4:29400 ") != std::string::npos);
 }
 
-TEST_CASE("a master that is to be met at somebody else's address is told so at once") {
+TEST_CASE("a master whose address belongs to another machine is warned at once") {
   CHECK(doubt_of_master(by_rank, {"10.0.0.5"}, machine) == std::nullopt);
   CHECK(doubt_of_master(by_rank, {"10.0.0.5", "10.0.0.6"}, machine) == std::nullopt);
   const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, machine);
@@ -72,7 +72,7 @@ TEST_CASE("a master that is to be met at somebody else's address is told so at o
         "every node with --master-addr=10.0.0.5");
 }
 
-TEST_CASE("loopback is doubted where somebody is waited for, unless the node is alone") {
+TEST_CASE("a loopback endpoint causes a warning if other nodes are expected") {
   auto config = config_of(RendezvousMode::endpoint, "localhost");
   const auto doubt = doubt_of_master(config, {"127.0.0.1", "::1"}, machine);
   REQUIRE(doubt);
@@ -84,14 +84,14 @@ TEST_CASE("loopback is doubted where somebody is waited for, unless the node is 
   CHECK(doubt_of_master(config, {"127.0.0.1"}, machine) == std::nullopt);
 }
 
-TEST_CASE("a machine without an address of its own still gets a sentence") {
+TEST_CASE("a machine without an address of its own still gets a warning") {
   const auto doubt = doubt_of_master(by_rank, {"10.0.0.6"}, {machine.front()});
   REQUIRE(doubt);
   CHECK(doubt->sentence.find("has no address that other machines can use") != std::string::npos);
   CHECK(doubt->sentence.find("--master-addr=HOST") != std::string::npos);
 }
 
-TEST_CASE("whoever dials itself is told so, and whoever dials another is asked about that one") {
+TEST_CASE("a node that dials itself or another machine gets a hint for that case") {
   auto config = config_of(RendezvousMode::fixed_master, "10.0.0.5", 1);
   CHECK(hint_for_dialler(config, {"10.0.0.5"}, machine) ==
         "; 10.0.0.5 is this machine (--node-rank=1), but the master is the node with "
@@ -105,14 +105,14 @@ TEST_CASE("whoever dials itself is told so, and whoever dials another is asked a
         std::string::npos);
   CHECK(hint_for_dialler(config, {"10.0.0.6"}, machine) ==
         "; check that a node is running on that machine");
-  // Its own cpprund, which etcd has made it start: no flag of the user says that it may not host.
+  // Its own cpprund, started because of etcd: the user has no flag that forbids it to host.
   config.etcd = EtcdMeeting{};
   const auto own = hint_for_dialler(config, {"10.0.0.5"}, machine);
   CHECK(own.find("is_host") == std::string::npos);
   CHECK(own.find("the rendezvous process of this node") != std::string::npos);
 }
 
-TEST_CASE("a master that cannot resolve its own name is told what it could be called") {
+TEST_CASE("a master that cannot resolve its own name gets a hint with its addresses") {
   CHECK(unresolved_text(by_rank, "Host not found", machine) ==
         "cannot resolve \"trainer\" (Host not found) on this machine, the master, so its workers "
         "would not find the store; add the name to /etc/hosts or DNS, or start every node with an "

@@ -9,7 +9,7 @@ using namespace cpprun;
 
 namespace {
 
-// Two sockets of two nodes of four cores with two threads each: core c is the processors c and
+// Two sockets of two nodes of four cores with two threads each: core c has the processors c and
 // c+16. Two cores share a cache. The first three nodes have a GPU each, and the first a second one.
 Topology machine() {
   Topology topology;
@@ -37,16 +37,16 @@ Lists bound(NumaBinding binding, const Topology& topology, int workers) {
 
 }  // namespace
 
-TEST_CASE("node: a worker has all processors of its GPU's node") {
+TEST_CASE("node: a worker gets all processors of its GPU's node") {
   CHECK(bound(NumaBinding::node, machine(), 4) ==
         Lists{"0-3,16-19", "4-7,20-23", "8-11,24-27", "0-3,16-19"});
 }
 
-TEST_CASE("socket: a worker has all processors of its GPU's socket") {
+TEST_CASE("socket: a worker gets all processors of its GPU's socket") {
   CHECK(bound(NumaBinding::socket, machine(), 3) == Lists{"0-7,16-23", "0-7,16-23", "8-15,24-31"});
 }
 
-TEST_CASE("exclusive: the GPUs of a node share its cores evenly, the first ones get the rest") {
+TEST_CASE("exclusive: the GPUs of a node share its cores evenly, and the first ones get the rest") {
   CHECK(bound(NumaBinding::exclusive, machine(), 4) ==
         Lists{"0-1,16-17", "4-7,20-23", "8-11,24-27", "2-3,18-19"});
   auto crowded = machine();
@@ -67,7 +67,7 @@ TEST_CASE("core-complex: the GPUs of a node take its caches in turn, the largest
   CHECK(bound(NumaBinding::core_complex, partly, 1) == Lists{"2-3,18-19"});
 }
 
-TEST_CASE("processors that cpprun may not use are nobody's") {
+TEST_CASE("processors that cpprun may not use are not assigned") {
   auto partly = machine();
   for (int cpu = 0; cpu < 4; ++cpu) partly.cpus.erase(cpu);
   CHECK(bound(NumaBinding::node, partly, 1) == Lists{"16-19"});
@@ -76,7 +76,7 @@ TEST_CASE("processors that cpprun may not use are nobody's") {
         Lists{"local rank 0 needs NUMA node 0, but cpprun may not use any of its CPUs"});
 }
 
-TEST_CASE("more workers than GPUs are refused") {
+TEST_CASE("more workers than GPUs are rejected") {
   CHECK(bound(NumaBinding::node, machine(), 5) ==
         Lists{"4 GPUs for 5 workers, but each worker needs its own GPU\n  hint: start at most one "
               "worker per GPU"});
@@ -90,13 +90,13 @@ TEST_CASE("without GPUs the workers are spread over the nodes, in order") {
   CHECK(bound(NumaBinding::exclusive, plain, 8).back() == "14-15,30-31");
 }
 
-TEST_CASE("who runs where is told in a line") {
+TEST_CASE("a binding is printed on one line") {
   CHECK(to_text({{0, 1}, {0, 1}, {2}}) == "local ranks 0-1 on 0-1, local rank 2 on 2");
   CHECK(numa_binding_named("exclusive") == NumaBinding::exclusive);
   CHECK_FALSE(numa_binding_named("Node"));
 }
 
-TEST_CASE("a binding comes with the sentence that says who runs where") {
+TEST_CASE("a binding has a note with the processors of each worker") {
   const auto near = resolve_binding(NumaBinding::node, machine(), 4, 2);
   REQUIRE(near);
   CHECK(to_cpu_list(near->cpus.at(1)) == "4-7,20-23");
@@ -109,12 +109,12 @@ TEST_CASE("a binding comes with the sentence that says who runs where") {
                                "no GPU found; spreading the workers over the NUMA nodes"});
 }
 
-TEST_CASE("what keeps workers from being bound is told with the flag that asked for it") {
+TEST_CASE("a binding error names the flag that requested it") {
   const auto refusal = [](const Result<Topology>& topology, int devices, int workers) {
     return resolve_binding(NumaBinding::node, topology, devices, workers).error().reason;
   };
-  CHECK(refusal(failure("a device cannot be told"), 0, 1) ==
-        "--numa-binding: a device cannot be told");
+  CHECK(refusal(failure("cannot locate a device"), 0, 1) ==
+        "--numa-binding: cannot locate a device");
   CHECK(refusal(machine(), 4, 5).starts_with("--numa-binding: 4 GPUs for 5 workers"));
   auto unseen = machine();
   unseen.node_of_device.clear();

@@ -78,7 +78,7 @@ TEST_CASE("every worker gets torchrun's variables, exactly spelled") {
                                           {"CPPRUN_NODE_TOKEN", "t0ken"}});
 }
 
-TEST_CASE("workers whose node has the way to the store find it at loopback, and know the master") {
+TEST_CASE("with a local store the workers find it at loopback, and know the master") {
   auto node = facts();
   node.local_store_port = 40'001;
   const auto variables = plan_for(two_workers(), node)[0].variables;
@@ -87,7 +87,7 @@ TEST_CASE("workers whose node has the way to the store find it at loopback, and 
   CHECK(variables.at("CPPRUN_MASTER_ADDR") == "10.0.0.1");
 }
 
-TEST_CASE("what the user set stays his, and an outer cpprun's token is kept") {
+TEST_CASE("the user's variables are kept, and so is an outer cpprun's token") {
   auto node = facts();
   node.environment = {{"OMP_NUM_THREADS", "8"},
                       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
@@ -98,13 +98,13 @@ TEST_CASE("what the user set stays his, and an outer cpprun's token is kept") {
   CHECK(specs[0].variables.at("CPPRUN_NODE_TOKEN") == "outer,t0ken");
 }
 
-TEST_CASE("one worker alone keeps its threads") {
+TEST_CASE("a single worker keeps its threads") {
   auto config = two_workers();
   config.local_world_size = 1;
   CHECK_FALSE(plan_for(config)[0].variables.contains("OMP_NUM_THREADS"));
 }
 
-TEST_CASE("macros are replaced per worker and everything else is left alone") {
+TEST_CASE("macros are replaced per worker and other text is unchanged") {
   const auto specs = plan_for(two_workers());
   CHECK(specs[1].argv == std::vector<std::string>{"/usr/bin/python3", "-u", "train.py", "--rank=1",
                                                   "cost=$5", "$home"});
@@ -122,7 +122,7 @@ TEST_CASE("the prefix is torchrun's, or the template's") {
   CHECK(line_prefix(logs, "r", "n1", LocalRank{1}, Rank{5}) == "[rank5/1 r@n1 $ $other]: ");
 }
 
-TEST_CASE("streams go where flags and filter say") {
+TEST_CASE("streams are routed by the flags and the filter") {
   auto config = two_workers();
   auto node = facts();
   node.run_directory = "/logs/job7_x";
@@ -137,7 +137,7 @@ TEST_CASE("streams go where flags and filter say") {
   CHECK(specs[1].variables.at("TORCHELASTIC_ERROR_FILE") == specs[1].error_file);
 }
 
-TEST_CASE("stderr passes through cpprun, and stdout with it where both are one") {
+TEST_CASE("stderr passes through cpprun, and so does stdout if both are the same file") {
   const auto targets = [](Config config, ConsoleFacts console) {
     auto where = facts();
     where.console = console;
@@ -170,7 +170,7 @@ TEST_CASE("stderr passes through cpprun, and stdout with it where both are one")
   CHECK(targets(config, {.terminal = true, .one = true}) == inherited);
 }
 
-TEST_CASE("files with a limit are written by us, whether they are heard or not") {
+TEST_CASE("files with a size limit are written by cpprun") {
   auto config = two_workers();
   auto node = facts();
   node.run_directory = "/logs/job7_x";
@@ -184,11 +184,11 @@ TEST_CASE("files with a limit are written by us, whether they are heard or not")
   CHECK(spec.err.file_bytes_max == 5000);
 }
 
-TEST_CASE("a round that only changed who is here gets a folder of its own, restarts torchrun's") {
+TEST_CASE("a round without a restart gets a directory of its own, a restart gets torchrun's") {
   auto node = facts();
   node.run_directory = "/logs/job7_x";
   auto sealed = second_node();
-  sealed.round = RoundNumber{3};  // one restart, and one change of who is here
+  sealed.round = RoundNumber{3};  // one restart, and one change of membership
   const auto changed = make_plan(two_workers(), sealed, program, node);
   CHECK(changed[0].error_file == "/logs/job7_x/attempt_1_round_3/0/error.json");
   sealed.restart_count = 2;
@@ -196,7 +196,7 @@ TEST_CASE("a round that only changed who is here gets a folder of its own, resta
   CHECK(restarted[0].error_file == "/logs/job7_x/attempt_2/0/error.json");
 }
 
-TEST_CASE("without a log folder a tee goes to the console alone, and the filter silences") {
+TEST_CASE("without a log directory a tee goes to the console only, and the filter silences") {
   auto config = two_workers();
   auto node = facts();
   node.error_directory = "/tmp/cpprun_x";
@@ -219,7 +219,7 @@ TEST_CASE("with logs disabled every stream stays on the console") {
   CHECK(plan_for(config)[0].out == StreamPlan{});
 }
 
-TEST_CASE("with a virtual local rank every worker is number 0 and sees a device of its own") {
+TEST_CASE("with a virtual local rank every worker has local rank 0 and sees its own device") {
   auto config = two_workers();
   config.virtual_local_rank = true;
   CHECK(plan_for(config)[1].variables.at("LOCAL_RANK") == "0");
@@ -233,7 +233,7 @@ TEST_CASE("with a virtual local rank every worker is number 0 and sees a device 
   CHECK_FALSE(plan_for(config, node)[1].variables.contains("HIP_VISIBLE_DEVICES"));
 }
 
-TEST_CASE("HIP_VISIBLE_DEVICES wins, and a worker then gets its device in both variables") {
+TEST_CASE("HIP_VISIBLE_DEVICES takes precedence, and a worker gets its device in both variables") {
   auto config = two_workers();
   config.virtual_local_rank = true;
   auto node = facts();
@@ -254,7 +254,7 @@ TEST_CASE("the script's own option for the local rank comes before its arguments
                                                              "cost=$5", "$home"});
 }
 
-TEST_CASE("words to duplicate go with a tee that is heard, to one file of the attempt") {
+TEST_CASE("duplicated lines of a teed stream go to one file of the attempt") {
   auto config = two_workers();
   auto node = facts();
   node.run_directory = "/logs/job7_x";
@@ -269,7 +269,7 @@ TEST_CASE("words to duplicate go with a tee that is heard, to one file of the at
   CHECK(specs[1].out.duplicate_words.empty());
 }
 
-TEST_CASE("a worker is bound to its processors where the node has any to say") {
+TEST_CASE("a worker is bound to the processors that the node assigns") {
   auto node = facts();
   CHECK(plan_for(two_workers(), node)[1].cpus.empty());
   node.cpus = {{0, 1}, {2, 3}};

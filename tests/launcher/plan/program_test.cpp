@@ -21,7 +21,7 @@ FileKind probe(const std::string& path) {
       {"data.txt", FileKind::plain},
       {"package", FileKind::directory},
       {"package/__main__.py", FileKind::plain},
-      {"folder", FileKind::directory},
+      {"scripts", FileKind::directory},
       {"./package/", FileKind::directory},
       {"./locked", FileKind::noexec},
       {"/usr/bin/python3", FileKind::executable},
@@ -50,8 +50,7 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE(
-    "a Python script goes through the PATH's Python, unbuffered, and the report knows which") {
+TEST_CASE("a Python script runs in the PATH's Python, unbuffered, and the report names it") {
   const auto script = resolve(ProgramKind::automatic, "train.py");
   REQUIRE(script.has_value());
   CHECK(script->argv == Words{"/usr/bin/python3", "-u", "train.py"});
@@ -70,7 +69,7 @@ std::string note(const Environment& environment, const std::vector<std::string>&
       ->note;
 }
 
-TEST_CASE("a cpprun of an environment runs scripts by that environment's Python") {
+TEST_CASE("a cpprun in an environment runs scripts with that environment's Python") {
   const Environment system = {{"PATH", "/usr/bin"}};
   CHECK(python(system, {"/opt/venv/bin/cpprun"}) == "/opt/venv/bin/python");
   CHECK(python(system, {"/usr/local/bin/cpprun", "/opt/venv/bin/cpprun"}) ==
@@ -78,7 +77,7 @@ TEST_CASE("a cpprun of an environment runs scripts by that environment's Python"
   CHECK(python(system, {"/opt/conda/envs/a/bin/cpprun"}) == "/opt/conda/envs/a/bin/python3");
   CHECK(note(system, {"/opt/venv/bin/cpprun"}).empty());
   CHECK(python(system, {"/usr/bin/cpprun", "/build/launcher/cpprun"}) == "/usr/bin/python3");
-  // pipx and uv give each tool an environment, with nothing else in it.
+  // pipx and uv give each tool an environment of its own, with nothing else in it.
   CHECK(python(system, {"/opt/tool/bin/cpprun"}) == "/usr/bin/python3");
   Environment chosen = system;
   chosen["PYTHON_EXEC"] = "/opt/py/python3.12";
@@ -90,7 +89,7 @@ TEST_CASE("a cpprun of an environment runs scripts by that environment's Python"
         "/opt/venv/bin/python (VIRTUAL_ENV); set PYTHON_EXEC to change this");
 }
 
-TEST_CASE("an active environment's Python comes before the PATH's") {
+TEST_CASE("an active environment's Python takes precedence over the PATH's") {
   const Environment venv = {{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/opt/venv/"}};
   CHECK(python(venv) == "/opt/venv/bin/python");
   CHECK(note(venv) ==
@@ -101,7 +100,7 @@ TEST_CASE("an active environment's Python comes before the PATH's") {
   CHECK(python({{"PATH", "/usr/bin"},
                 {"CONDA_PREFIX", "/opt/conda/envs/a"},
                 {"CONDA_DEFAULT_ENV", "base"}}) == "/usr/bin/python3");
-  // Activated one in the other: the later one is on PATH.
+  // An environment activated inside another: the later one is on PATH.
   const Environment both = {{"PATH", "/opt/conda/envs/a/bin:/opt/venv/bin"},
                             {"VIRTUAL_ENV", "/opt/venv"},
                             {"CONDA_PREFIX", "/opt/conda/envs/a"}};
@@ -111,7 +110,7 @@ TEST_CASE("an active environment's Python comes before the PATH's") {
   CHECK(note({{"PATH", "/usr/bin"}, {"VIRTUAL_ENV", "/gone"}}).empty());
 }
 
-TEST_CASE("a path that is given for a module is refused before anything starts") {
+TEST_CASE("a path instead of a module is rejected before anything starts") {
   const auto why = [](const std::string& name) {
     const auto resolved = resolve(ProgramKind::module, name);
     return resolved ? std::string() : resolved.error().reason;
@@ -125,7 +124,7 @@ TEST_CASE("a path that is given for a module is refused before anything starts")
   CHECK(why("torch.distributed.run").empty());
 }
 
-TEST_CASE("--no-python says how to run the file here, which PATH does not lead to") {
+TEST_CASE("--no-python suggests how to run a file that is not on PATH") {
   const auto why = [](const std::string& script) {
     return resolve(ProgramKind::no_python, script).error().reason;
   };
@@ -140,7 +139,7 @@ TEST_CASE("--no-python says how to run the file here, which PATH does not lead t
   CHECK(why("gone") == "cannot run \"gone\": no such file in the working directory or on PATH");
 }
 
-TEST_CASE("a command in quotes is refused with what was meant, whatever runs it") {
+TEST_CASE("a quoted command is rejected with a suggestion, whatever the program kind") {
   for (const auto kind : {ProgramKind::automatic, ProgramKind::python}) {
     const auto resolved = resolve(kind, "train.py --lr 1");
     REQUIRE_FALSE(resolved);
@@ -148,11 +147,11 @@ TEST_CASE("a command in quotes is refused with what was meant, whatever runs it"
   }
 }
 
-TEST_CASE("--no-python speaks of a folder as what it is") {
+TEST_CASE("--no-python reports a directory as one") {
   CHECK(resolve(ProgramKind::no_python, "./package/").error().reason.find("__main__") ==
         std::string::npos);
-  CHECK(resolve(ProgramKind::no_python, "folder").error().reason ==
-        "cannot run \"folder\": --no-python needs a file, not a directory");
+  CHECK(resolve(ProgramKind::no_python, "scripts").error().reason ==
+        "cannot run \"scripts\": --no-python needs a file, not a directory");
 }
 
 TEST_CASE("PYTHON_EXEC overrides the PATH, by path or by name") {
@@ -171,7 +170,7 @@ TEST_CASE("a module is run with -m") {
         Words{"/usr/bin/python3", "-u", "-m", "pkg.train"});
 }
 
-TEST_CASE("an executable is executed, no flag needed, from here or from the PATH") {
+TEST_CASE("an executable runs without a flag, from here or from the PATH") {
   CHECK(resolve(ProgramKind::automatic, "./train")->argv == Words{"./train"});
   CHECK(resolve(ProgramKind::automatic, "train")->argv == Words{"train"});
   CHECK(resolve(ProgramKind::automatic, "hostname")->argv == Words{"/usr/bin/hostname"});
@@ -179,7 +178,7 @@ TEST_CASE("an executable is executed, no flag needed, from here or from the PATH
   CHECK(resolve(ProgramKind::no_python, "hostname")->argv == Words{"/usr/bin/hostname"});
 }
 
-TEST_CASE("what cannot be run is refused with path and cure") {
+TEST_CASE("a program that cannot be run is rejected with its path and a hint") {
   CHECK(resolve(ProgramKind::automatic, "gone.py").error().reason ==
         "cannot run \"gone.py\": no such file in the working directory");
   CHECK(resolve(ProgramKind::automatic, "./gone").error().reason ==
@@ -189,8 +188,8 @@ TEST_CASE("what cannot be run is refused with path and cure") {
   CHECK(resolve(ProgramKind::automatic, "data.txt").error().reason ==
         "cannot run \"data.txt\": not executable\n  hint: make the file executable (chmod +x), or "
         "give a Python script a name that ends in .py");
-  CHECK(resolve(ProgramKind::automatic, "folder").error().reason ==
-        "cannot run \"folder\": the directory has no __main__.py");
+  CHECK(resolve(ProgramKind::automatic, "scripts").error().reason ==
+        "cannot run \"scripts\": the directory has no __main__.py");
   CHECK(resolve(ProgramKind::no_python, "train").error().reason ==
         "cannot run \"train\": not found on PATH (--no-python searches only PATH)\n  hint: use "
         "./train for the file in the working directory");
@@ -199,7 +198,7 @@ TEST_CASE("what cannot be run is refused with path and cure") {
         "its path");
 }
 
-TEST_CASE("a program on a disk without execution is not told to chmod") {
+TEST_CASE("a program on a noexec file system gets no hint about chmod") {
   for (const auto kind : {ProgramKind::automatic, ProgramKind::no_python}) {
     CHECK(resolve(kind, "./locked").error().reason ==
           "cannot run \"./locked\": its file system is mounted noexec\n  hint: copy the file to "
@@ -209,7 +208,7 @@ TEST_CASE("a program on a disk without execution is not told to chmod") {
   CHECK(resolve(ProgramKind::python, "./locked").has_value());
 }
 
-TEST_CASE("a command for all to read is quoted, short and without secrets") {
+TEST_CASE("a public command is quoted, short and without secrets") {
   CHECK(public_command_text({"python3", "-u", "train.py", "--name=two words"}) ==
         "python3 -u train.py '--name=two words'");
   CHECK(public_command_text(

@@ -20,14 +20,14 @@ Config job_of(int nodes) {
 
 }  // namespace
 
-TEST_CASE("a node by itself needs no secret, one that meets others takes it along") {
+TEST_CASE("a node alone needs no secret, and a node of several uses it") {
   CHECK_FALSE(uses_secret(Config{}));
   CHECK(uses_secret(job_of(2)));
-  // It may meet a daemon that lets in nobody without one.
+  // It may meet a daemon that rejects nodes without a secret.
   CHECK(uses_secret(job_of(1)));
 }
 
-TEST_CASE("a job of several nodes without a secret is refused where one is asked for") {
+TEST_CASE("a job of several nodes without a secret is rejected where one is required") {
   Config config = job_of(2);
   CHECK(missing_secret(config) == std::nullopt);
   config.require_secret = true;
@@ -38,7 +38,7 @@ TEST_CASE("a job of several nodes without a secret is refused where one is asked
   CHECK(missing_secret(config) == std::nullopt);
 }
 
-TEST_CASE("an open port is told, unless it leads to one node or nobody wants to hear of it") {
+TEST_CASE("an open port is noted, except with one node, on loopback or with --insecure") {
   Config config = job_of(2);
   CHECK(open_port_note(config, "10.0.0.1") ==
         "port 29500 is open to every machine that can reach 10.0.0.1: this job has no secret\n"
@@ -51,13 +51,13 @@ TEST_CASE("an open port is told, unless it leads to one node or nobody wants to 
   CHECK(open_port_note(config, "10.0.0.1") == std::nullopt);
 }
 
-TEST_CASE("where the secret lies is not passed on, and everything else is") {
+TEST_CASE("the secret's path is not passed on, and all other variables are") {
   CHECK(without_secret_path({{"CPPRUN_SECRET_FILE", "/s"}, {"CPPRUN_CONFIG", "c"}, {"A", "1"}}) ==
         Environment{{"CPPRUN_CONFIG", "c"}, {"A", "1"}});
   CHECK(without_secret_path({{"A", "1"}}) == Environment{{"A", "1"}});
 }
 
-TEST_CASE("stores are local where there is a secret, unless somebody wants something else") {
+TEST_CASE("stores are local with a secret, unless --store overrides it") {
   Config config = job_of(2);
   CHECK(resolve_store(config, true) == StoreWay::local);
   CHECK(resolve_store(config, false) == StoreWay::direct);
@@ -67,7 +67,7 @@ TEST_CASE("stores are local where there is a secret, unless somebody wants somet
   CHECK(resolve_store(config, false) == StoreWay::local);
 }
 
-TEST_CASE("the store of a job at a set of cpprunds goes through links, unless somebody says else") {
+TEST_CASE("the store of a cluster's job is reached through links, unless --store overrides it") {
   Config config = job_of(2);
   CHECK(resolve_store(config, false) == StoreWay::direct);
   CHECK(resolve_store(config, true) == StoreWay::local);

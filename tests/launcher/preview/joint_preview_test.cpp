@@ -25,7 +25,7 @@ HostPreview host(const std::string& name, int workers, int nodes_min, int nodes_
 
 }  // namespace
 
-TEST_CASE("whoever sees all nodes counts their workers through") {
+TEST_CASE("a preview of all nodes has the ranks of all workers") {
   const auto joint = joint_preview({host("a", 2, 2, 2), host("b", 1, 2, 2)}, true);
   REQUIRE(joint.nodes.size() == 2);
   CHECK(joint.nodes[1].name == "b");
@@ -38,19 +38,19 @@ TEST_CASE("whoever sees all nodes counts their workers through") {
   CHECK(joint.master_port == 1);
 }
 
-TEST_CASE("a port that the first host is to find is not known") {
+TEST_CASE("a port that the first host will choose is unknown") {
   const auto joint = joint_preview({host("a", 1, 2, 2), host("b", 1, 2, 2)}, false);
   CHECK_FALSE(joint.master_port);
   CHECK(joint.nodes[0].workers[0].variables.at("MASTER_PORT") == Value());
 }
 
-TEST_CASE("an elastic job has no ranks though all of its hosts are here") {
+TEST_CASE("an elastic job has no ranks, even with all of its hosts") {
   const auto joint = joint_preview({host("a", 1, 1, 2), host("b", 1, 1, 2)}, true);
   CHECK_FALSE(joint.nodes[0].workers[0].rank);
   CHECK(joint.nodes[1].workers[0].variables.at("RANK") == Value());
 }
 
-TEST_CASE("where a host has not answered nobody's ranks are made up") {
+TEST_CASE("no ranks are invented if a host has not answered") {
   const auto joint = joint_preview({host("a", 1, 2, 2)}, true);
   CHECK_FALSE(joint.nodes[0].workers[0].rank);
 }

@@ -43,13 +43,13 @@ Preview some() {
 
 }  // namespace
 
-TEST_CASE("a preview is read as it was written") {
+TEST_CASE("a preview survives a round trip") {
   const auto read = read_preview(to_json(some()));
   REQUIRE(read);
   CHECK(*read == some());
 }
 
-TEST_CASE("of a set of cpprunds all places are told, and no master's address") {
+TEST_CASE("a preview of a cluster lists all endpoints, and no master address") {
   auto preview = some();
   preview.master_host.clear();
   preview.master_port.reset();
@@ -61,7 +61,7 @@ TEST_CASE("of a set of cpprunds all places are told, and no master's address") {
   CHECK(*read_preview(to_json(preview)) == preview);
 }
 
-TEST_CASE("of nodes that meet by etcd its members are told") {
+TEST_CASE("a preview of an etcd rendezvous lists etcd's members") {
   auto preview = some();
   preview.meeting = "etcd";
   preview.master_host.clear();
@@ -72,20 +72,20 @@ TEST_CASE("of nodes that meet by etcd its members are told") {
   CHECK(*read_preview(to_json(preview)) == preview);
 }
 
-TEST_CASE("what is not known is null, and said in words") {
+TEST_CASE("an unknown value is null, and explained") {
   const auto json = nlohmann::json::parse(to_json(some()));
   CHECK(json["job"].is_null());
   CHECK(json["nodes"][0]["workers"][0]["variables"]["MASTER_PORT"].is_null());
   CHECK(json["unknown"][0]["what"] == "MASTER_PORT");
 }
 
-TEST_CASE("bytes that are no letters do not break it") {
+TEST_CASE("invalid text does not break a preview") {
   auto preview = some();
   preview.nodes[0].workers[0].command = {"\xff"};
   CHECK(read_preview(to_json(preview)));
 }
 
-TEST_CASE("what is no preview is refused") {
+TEST_CASE("an invalid preview is rejected") {
   CHECK_FALSE(read_preview(""));
   CHECK_FALSE(read_preview("[]"));
   CHECK_FALSE(read_preview(R"({"cpprun": 3})"));

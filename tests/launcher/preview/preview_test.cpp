@@ -24,7 +24,7 @@ Config alone() {
   return config;
 }
 
-// The node of that rank, of two.
+// A node of two, with that rank.
 Config one_of_two(int rank) {
   Config config = alone();
   config.job = "none";
@@ -62,7 +62,7 @@ bool is_unknown(const Preview& preview, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("a node by itself knows all ranks, and neither its port nor its job's id") {
+TEST_CASE("a node alone knows all ranks, but neither its port nor its job's id") {
   const auto seen = preview(alone());
   CHECK(seen.meeting == "standalone");
   CHECK_FALSE(seen.master_port);
@@ -77,7 +77,7 @@ TEST_CASE("a node by itself knows all ranks, and neither its port nor its job's 
   CHECK_FALSE(is_unknown(seen, "RANK, ROLE_RANK"));
 }
 
-TEST_CASE("the first of several nodes knows its own ranks, and not how many workers there are") {
+TEST_CASE("the first of several nodes knows its own ranks, but not the world size") {
   const auto seen = preview(one_of_two(0));
   CHECK(seen.master_port == 29500);
   CHECK(variables(seen, 1).at("RANK") == Value("1"));
@@ -89,7 +89,7 @@ TEST_CASE("the first of several nodes knows its own ranks, and not how many work
   CHECK(is_unknown(seen, "WORLD_SIZE, ROLE_WORLD_SIZE"));
 }
 
-TEST_CASE("the ranks of a node begin behind those of the nodes before, which nobody knows yet") {
+TEST_CASE("the ranks of a later node depend on the nodes before it, and are unknown") {
   const auto seen = preview(one_of_two(1));
   CHECK(seen.nodes.front().group_rank == 1);
   CHECK_FALSE(seen.nodes.front().workers.at(0).rank);
@@ -98,7 +98,7 @@ TEST_CASE("the ranks of a node begin behind those of the nodes before, which nob
   CHECK(is_unknown(seen, "RANK, ROLE_RANK"));
 }
 
-TEST_CASE("an elastic round has no ranks before it is there") {
+TEST_CASE("an elastic round has no ranks before it is sealed") {
   Config config = one_of_two(0);
   config.rendezvous = RendezvousMode::endpoint;
   config.node_rank = {};
@@ -111,7 +111,7 @@ TEST_CASE("an elastic round has no ranks before it is there") {
   CHECK(variables(seen).at("RANK") == Value());
 }
 
-TEST_CASE("with a store of the node's own its port is not known, and no token is ever") {
+TEST_CASE("the port of a local store is unknown, and a token always is") {
   Config config = one_of_two(0);
   config.store = StoreWay::local;
   auto known = facts();
@@ -125,13 +125,13 @@ TEST_CASE("with a store of the node's own its port is not known, and no token is
   CHECK(variables(seen).at("TORCHELASTIC_ERROR_FILE") == Value());
 }
 
-TEST_CASE("of what cpprun was started with only what steers the collectives is shown") {
+TEST_CASE("of the inherited variables only those of the collectives are shown") {
   auto known = facts();
   known.environment = {{"NCCL_DEBUG", "INFO"}, {"WANDB_API_KEY", "hush"}, {"HF_TOKEN", "hush"}};
   CHECK(preview(alone(), known).nodes.front().inherited == Environment{{"NCCL_DEBUG", "INFO"}});
 }
 
-TEST_CASE("a master behind a loopback address has no interface before the others come") {
+TEST_CASE("a master on a loopback address has no interface before other nodes join") {
   auto known = facts();
   known.local_address = "127.0.1.1";
   known.interfaces.front().addresses.emplace_back("127.0.1.1");
@@ -140,7 +140,7 @@ TEST_CASE("a master behind a loopback address has no interface before the others
   CHECK(variables(seen).at("GLOO_SOCKET_IFNAME") == Value());
 }
 
-TEST_CASE("a master whose name is not resolved leaves address and interface open") {
+TEST_CASE("a master whose name is not resolved leaves address and interface unknown") {
   auto known = facts();
   known.local_address = "";
   known.master_addresses = {};
@@ -149,7 +149,7 @@ TEST_CASE("a master whose name is not resolved leaves address and interface open
   CHECK(variables(seen).at("NCCL_SOCKET_IFNAME") == Value());
 }
 
-TEST_CASE("a job that goes on where another has ended has used restarts that are not known") {
+TEST_CASE("the number of used restarts is unknown for a job that resumes a state file") {
   CHECK(variables(preview(alone())).at("TORCHELASTIC_RESTART_COUNT") == Value("0"));
   Config config = alone();
   config.restart_state_file = "state";
@@ -158,13 +158,13 @@ TEST_CASE("a job that goes on where another has ended has used restarts that are
   CHECK(is_unknown(seen, "TORCHELASTIC_RESTART_COUNT"));
 }
 
-TEST_CASE("an interface that is not there is refused, as by the start") {
+TEST_CASE("an interface that does not exist is rejected, as at the start") {
   auto known = facts();
   known.environment = {{"GLOO_SOCKET_IFNAME", "eth7"}};
   CHECK_FALSE(preview_of(one_of_two(0), program, known));
 }
 
-TEST_CASE("workers take the GPUs in order, those that are visible") {
+TEST_CASE("workers take the visible GPUs in order") {
   auto known = facts();
   known.devices = 2;
   known.gpus = {.on_bus = 4, .in_driver = 4, .usable = 4};
@@ -192,7 +192,7 @@ TEST_CASE("commands have the script's arguments, the local rank and the processo
   CHECK(worker.cpus == "2-3");
 }
 
-TEST_CASE("what the start would doubt is a note") {
+TEST_CASE("a warning of the start is a note") {
   auto known = facts();
   known.master_addresses = {"10.9.9.9"};
   const auto notes = preview(one_of_two(0), known).nodes.front().notes;
@@ -201,7 +201,7 @@ TEST_CASE("what the start would doubt is a note") {
   }));
 }
 
-TEST_CASE("where one of several cpprunds leads, it is not known before which") {
+TEST_CASE("with several cpprunds the leader is unknown") {
   Config config = one_of_two(1);
   config.rendezvous = RendezvousMode::endpoint;
   config.places = {{"10.0.0.1", 29500}, {"fd00::1", 29400}};
@@ -219,7 +219,7 @@ TEST_CASE("where one of several cpprunds leads, it is not known before which") {
   CHECK(is_unknown(preview(config), "CPPRUN_MASTER_ADDR, MASTER_ADDR"));
 }
 
-TEST_CASE("where nodes meet by etcd, that says which of them hosts the job") {
+TEST_CASE("with an etcd rendezvous the host of the job is unknown") {
   Config config = one_of_two(1);
   config.rendezvous = RendezvousMode::endpoint;
   config.endpoint = {"10.0.0.9", 2379};

@@ -42,7 +42,7 @@ Preview of_two() {
 
 }  // namespace
 
-TEST_CASE("a person sees job, nodes, workers, variables, and what is not known") {
+TEST_CASE("the text shows job, nodes, workers, variables, and what is unknown") {
   CHECK(preview_text(of_two()) ==
         "dry run: cpprun 1.2 would start 2 workers on this node, in a job of 2 nodes\n"
         "  job         none\n"
@@ -69,7 +69,7 @@ TEST_CASE("a person sees job, nodes, workers, variables, and what is not known")
         "  WORLD_SIZE: depends on the number of workers on the other nodes\n");
 }
 
-TEST_CASE("hosts that were named are called so") {
+TEST_CASE("hosts are shown with their given names") {
   auto preview = of_two();
   preview.nodes[0].name = "me@gpu1";
   preview.master_port = {};
@@ -79,13 +79,13 @@ TEST_CASE("hosts that were named are called so") {
   CHECK(text.find("\nme@gpu1 ") != std::string::npos);
 }
 
-TEST_CASE("what strangers wrote is one harmless line") {
+TEST_CASE("untrusted text stays on one line without control characters") {
   auto preview = of_two();
   preview.nodes[0].workers[0].command = {"./train", "a\nb\x1b[31m"};
   CHECK(preview_text(preview).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a person sees that one of several cpprunds leads") {
+TEST_CASE("the text shows that one of several cpprunds leads") {
   auto preview = of_two();
   preview.meeting = "c10d";
   preview.master_host.clear();
@@ -94,7 +94,7 @@ TEST_CASE("a person sees that one of several cpprunds leads") {
         std::string::npos);
 }
 
-TEST_CASE("a person sees that etcd says which node hosts the job") {
+TEST_CASE("the text shows that etcd elects the node that hosts the job") {
   auto preview = of_two();
   preview.meeting = "etcd";
   preview.master_host.clear();

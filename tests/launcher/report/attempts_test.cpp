@@ -33,7 +33,7 @@ link::Failure failure(int rank, const char* cause, bool consequence = false) {
 
 }  // namespace
 
-TEST_CASE("every attempt is kept with its times, why it ended, and what failed first") {
+TEST_CASE("every attempt is kept with its times, its reason, and its first failure") {
   Attempts attempts;
   attempts.begin(t0, round(1));
   attempts.failed(failure(1, "peer_gone", true));
@@ -55,7 +55,7 @@ TEST_CASE("every attempt is kept with its times, why it ended, and what failed f
   CHECK_FALSE(list[1].failure.has_value());
 }
 
-TEST_CASE("the coordinator's word stands above what one node has seen") {
+TEST_CASE("the coordinator's verdict overrides what one node has seen") {
   Attempts attempts;
   attempts.judged(failure(3, "killed"));
   attempts.begin(t0, round(1));
@@ -64,7 +64,7 @@ TEST_CASE("the coordinator's word stands above what one node has seen") {
   CHECK(attempts.list(t0)[0].failure == failure(3, "killed"));
 }
 
-TEST_CASE("what the coordinator says with the next round replaces what this node saw") {
+TEST_CASE("the coordinator's verdict in the next seal replaces what this node saw") {
   Attempts attempts;
   attempts.begin(t0, round(1));
   attempts.failed(failure(1, "peer_gone", true));
@@ -73,14 +73,14 @@ TEST_CASE("what the coordinator says with the next round replaces what this node
   attempts.begin(t0, second);
   CHECK(attempts.list(t0)[0].failure == failure(0, "node_lost"));
   CHECK_FALSE(attempts.list(t0)[1].failure);
-  // It was in neither of the rounds between.
+  // The node was in none of the rounds between.
   auto fifth = round(5);
   fifth.failed_before = failure(2, "killed");
   attempts.begin(t0, fifth);
   CHECK_FALSE(attempts.list(t0)[1].failure);
 }
 
-TEST_CASE("of the worker that failed first its own node keeps the whole message") {
+TEST_CASE("the node of the worker that failed first keeps the whole message") {
   Attempts attempts;
   attempts.begin(t0, round(1));
   auto own = failure(1, "python_exception");

@@ -35,7 +35,7 @@ std::string started(const ConsoleMessages& console_messages, int world_size = 4)
 
 }  // namespace
 
-TEST_CASE("the start line is said on a terminal and not in a pipe") {
+TEST_CASE("the start line is printed on a terminal and not in a pipe") {
   CHECK(
       started(on_terminal)
           .ends_with(
@@ -47,7 +47,7 @@ TEST_CASE("the start line is said on a terminal and not in a pipe") {
   CHECK(in_pipe.finished(std::chrono::seconds(754)).empty());
 }
 
-TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
+TEST_CASE("messages are plain in a pipe and coloured on a terminal") {
   CHECK(in_pipe.error("no") == "cpprun: error: no\n");
   CHECK(in_colour.error("no") == "\x1b[31mcpprun: error: no\x1b[0m\n");
   CHECK(in_colour.note("yes") == "cpprun: yes\n");
@@ -55,7 +55,7 @@ TEST_CASE("sentences are plain in a pipe and coloured where fitting") {
   CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
 }
 
-TEST_CASE("what matters less than was asked for is not said") {
+TEST_CASE("console messages below the log level are not printed") {
   const ConsoleMessages errors{ConsoleStyle{.terminal = true, .most = LogLevel::error}};
   CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
   CHECK(started(errors).empty());
@@ -69,12 +69,12 @@ TEST_CASE("what matters less than was asked for is not said") {
   CHECK(everything.detail("d") == "cpprun: d\n");
 }
 
-TEST_CASE("a sentence that quotes a stranger moves no cursor") {
+TEST_CASE("a message that quotes untrusted text moves no cursor") {
   CHECK(in_pipe.note("SIGTERM came from pid 8 (\x1b[2J\u009b\u202e x)") ==
         "cpprun: SIGTERM came from pid 8 (?[2J?? x)\n");
 }
 
-TEST_CASE("failures, drains and kills are told in words") {
+TEST_CASE("failures, drains and kills are printed as sentences") {
   Outcome outcome;
   outcome.rank = Rank{5};
   outcome.local_rank = LocalRank{1};

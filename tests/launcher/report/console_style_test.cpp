@@ -7,7 +7,7 @@ namespace console_style_test {
 
 using namespace cpprun;
 
-TEST_CASE("colour is for terminals, unless their user or their kind refuses it") {
+TEST_CASE("colour is for terminals, unless the user or the terminal type disables it") {
   const auto colour = [](bool terminal, const Environment& environment) {
     return console_style(terminal, environment, {}).colour;
   };
@@ -19,7 +19,7 @@ TEST_CASE("colour is for terminals, unless their user or their kind refuses it")
   CHECK_FALSE(colour(false, {{"TERM", "xterm"}}));
 }
 
-TEST_CASE("lines have their time where nobody looks on, or where that was asked for") {
+TEST_CASE("lines have a time without a terminal, or if that was requested") {
   const auto timed = [](bool terminal, LogTimes times) {
     LogOptions logs;
     logs.times = times;
@@ -31,7 +31,7 @@ TEST_CASE("lines have their time where nobody looks on, or where that was asked 
   CHECK_FALSE(timed(false, LogTimes::never));
 }
 
-TEST_CASE("what matters less than was asked for is not said") {
+TEST_CASE("messages below the log level are not shown") {
   LogOptions logs;
   logs.level = LogLevel::error;
   CHECK(console_style(true, {}, logs) ==

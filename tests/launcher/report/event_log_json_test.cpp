@@ -36,7 +36,7 @@ std::set<std::string> members(const nlohmann::json& json) {
 
 }  // namespace
 
-TEST_CASE("every line says when, what, of which job and where") {
+TEST_CASE("every line has a time, an event, a job and a host") {
   auto event_log = event_log_of_node();
   const auto json = event(event_log, event_log::Waiting{"1 of 2 nodes have joined"});
   CHECK(json.at("time") == 1795262400.25);
@@ -48,7 +48,7 @@ TEST_CASE("every line says when, what, of which job and where") {
   CHECK(json.at("reason") == "1 of 2 nodes have joined");
 }
 
-TEST_CASE("from a sealed round on, lines carry its number and this node's") {
+TEST_CASE("after a round is sealed, lines have its number and this node's rank") {
   auto event_log = event_log_of_node();
   event(event_log, event_log::RoundSealed{{.round = RoundNumber{2},
                                            .restart_count = 1,
@@ -65,7 +65,7 @@ TEST_CASE("from a sealed round on, lines carry its number and this node's") {
   CHECK(json.at("signal") == "SIGSEGV");
 }
 
-TEST_CASE("a failed worker's line has the verdict on it") {
+TEST_CASE("the line of a failed worker contains the verdict") {
   auto event_log = event_log_of_node();
   const link::Failure failure{.rank = Rank{1}, .status = {false, 1}, .cause = "disk_full"};
   const auto json = event(event_log, event_log::WorkerFailed{failure});
@@ -80,7 +80,7 @@ event_log::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
   return event_log::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
 }
 
-TEST_CASE("who is lost is named apart from who tells it") {
+TEST_CASE("the lost node is named apart from the node that reports it") {
   auto event_log = event_log_of_node();
   const auto json = event(event_log, change(Kind::lost, GroupRank{2}));
   CHECK(json.at("event") == "node_lost");
@@ -91,7 +91,7 @@ TEST_CASE("who is lost is named apart from who tells it") {
   CHECK(event(event_log, change(Kind::joined)).at("changed_node").is_null());
 }
 
-// The members that docs/events.md gives an event: the second column of its row.
+// The members that docs/events.md lists for an event: the second column of its row.
 std::set<std::string> documented(const std::string& event) {
   const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   REQUIRE(directory != nullptr);
@@ -106,7 +106,7 @@ std::set<std::string> documented(const std::string& event) {
   return names;
 }
 
-TEST_CASE("each event has exactly the members that docs/events.md gives it") {
+TEST_CASE("each event has exactly the members that docs/events.md lists") {
   auto event_log = event_log_of_node();
   const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
   const std::vector<event_log::Event> all = {event_log::JobStarted{},
@@ -127,7 +127,7 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
                                              event_log::LeaseNearlyMissed{},
                                              event_log::LeaderChanged{},
                                              event_log::Ordered{}};
-  // One kind of value has three names.
+  // One alternative has three event names.
   CHECK(all.size() == std::variant_size_v<event_log::Event> + 2);
   for (const auto& each : all) {
     const auto json = event(event_log, each);
@@ -138,7 +138,7 @@ TEST_CASE("each event has exactly the members that docs/events.md gives it") {
   }
 }
 
-TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
+TEST_CASE("a near miss of the lease has its duration, in seconds") {
   auto event_log = event_log_of_node();
   const auto json = event(event_log, event_log::LeaseNearlyMissed{std::chrono::milliseconds(2500),
                                                                   std::chrono::seconds(3)});
@@ -147,7 +147,7 @@ TEST_CASE("a lease that was nearly missed says by how much, in seconds") {
   CHECK(json.at("lease") == 3.0);
 }
 
-TEST_CASE("another cpprund that leads is told with the one before, and how long there was none") {
+TEST_CASE("a change of leader has both leaders, and the time without one") {
   auto event_log = event_log_of_node();
   const auto json = event(event_log, event_log::LeaderChanged{"a:29400", "b:29400", 7,
                                                               std::chrono::milliseconds(1900)});
@@ -158,7 +158,7 @@ TEST_CASE("another cpprund that leads is told with the one before, and how long 
   CHECK(json.at("silence") == 1.9);
 }
 
-TEST_CASE("an order says who asked for what, why, and what became of it") {
+TEST_CASE("a command has its author, its reason and its outcome") {
   auto event_log = event_log_of_node();
   const OperatorCommand command{.kind = OperatorCommand::Kind::exclude,
                                 .whom = "node7",

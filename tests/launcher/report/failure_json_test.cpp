@@ -10,7 +10,7 @@ namespace failure_json_test {
 
 using namespace cpprun;
 
-TEST_CASE("a failure as JSON has everything a person would ask for") {
+TEST_CASE("a failure as JSON has all members") {
   const link::Failure failure{.rank = Rank{3},
                               .local_rank = LocalRank{1},
                               .group_rank = GroupRank{2},
@@ -31,14 +31,14 @@ TEST_CASE("a failure as JSON has everything a person would ask for") {
   CHECK_FALSE(json.at("advice").get<std::string>().empty());
 }
 
-TEST_CASE("a cause that only a newer cpprun knows is passed on without words") {
+TEST_CASE("an unknown cause of a newer cpprun is passed on without a description") {
   const auto json = to_json({.cause = "quantum_noise"}, "");
   CHECK(json.at("cause") == "quantum_noise");
   CHECK(json.at("reason") == "");
   CHECK(json.at("signal").is_null());
 }
 
-TEST_CASE("half a character of a worker's words does not break the text") {
+TEST_CASE("half a character in a worker's message does not break the JSON") {
   nlohmann::ordered_json json;
   json["message"] = "half \xE2\x82";
   CHECK(to_text(json).starts_with("{\"message\":\"half "));

@@ -7,7 +7,7 @@ namespace leader_changes_test {
 
 using namespace cpprun;
 
-TEST_CASE("the last changes are kept, and those before are counted") {
+TEST_CASE("the last changes are kept, and earlier ones are counted") {
   LeaderChanges changes;
   for (std::size_t epoch = 1; epoch <= leader_changes_max + 2; ++epoch) {
     changes.add({.epoch = epoch});

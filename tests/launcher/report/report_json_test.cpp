@@ -30,7 +30,7 @@ nlohmann::json json_of(const ReportFacts& facts) {
 
 }  // namespace
 
-TEST_CASE("the report as JSON tells the root by what this node saw of it") {
+TEST_CASE("the JSON report describes the root by what this node saw of it") {
   auto root = ended(1, {false, 1});
   root.last_lines = {"Traceback (most recent call last):", "  f()", "ValueError: bad"};
   root.stderr_file = "/logs/1/stderr.log";
@@ -56,7 +56,7 @@ TEST_CASE("the report as JSON tells the root by what this node saw of it") {
   CHECK(json.at("others")[0].at("consequence") == true);
 }
 
-TEST_CASE("a root on another node is told by what came over") {
+TEST_CASE("a root on another node is described by its message") {
   ReportFacts facts{.exit_code = 137};
   facts.group_rank = GroupRank{1};
   facts.root = link::Failure{.rank = Rank{0}, .host = "node0", .cause = "out_of_memory"};
@@ -65,19 +65,19 @@ TEST_CASE("a root on another node is told by what came over") {
   CHECK(json.at("root").at("reason") == "killed by the kernel: out of memory");
 }
 
-TEST_CASE("a job that ended well has a report without a root") {
+TEST_CASE("a successful job has a report without a root") {
   const auto json = json_of({.job = "job7", .exit_code = 0});
   CHECK(json.at("succeeded") == true);
   CHECK(json.at("root").is_null());
   CHECK(json.at("others").empty());
 }
 
-TEST_CASE("a hint is a part of the reason in the report as JSON") {
+TEST_CASE("a hint is part of the reason in the JSON report") {
   const auto json = json_of({.exit_code = 2, .reason = "no script given\n  hint: add one"});
   CHECK(json.at("reason") == "no script given; add one");
 }
 
-TEST_CASE("the cpprunds that have led the job are told, with how long nobody answered") {
+TEST_CASE("changes of leader are reported, with the time without a response") {
   ReportFacts facts{.exit_code = 1, .reason = "r"};
   CHECK(json_of(facts).at("leader_changes").empty());
   facts.leaders.add({.time = WallTime{} + std::chrono::seconds(9),

@@ -44,7 +44,7 @@ ReportFacts facts_of(std::vector<Evidence> evidence) {
 
 }  // namespace
 
-TEST_CASE("the report of a failure here names everything, in torchrun's layout") {
+TEST_CASE("the report of a local failure has all facts, in torchrun's layout") {
   auto root = ended(1, {false, 3});
   root.last_lines = {"Traceback:", "ValueError: bad"};
   auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM), root});
@@ -93,7 +93,7 @@ TEST_CASE("a recorded traceback is shown instead of the last lines") {
   CHECK(text.find("Failures:\n  <NO_OTHER_FAILURES>\n") != std::string::npos);
 }
 
-TEST_CASE("a failure on another node is told with that node's facts") {
+TEST_CASE("a failure on another node is reported with that node's facts") {
   auto facts = facts_of({ended(0, {true, SIGTERM}, SIGTERM)});
   facts.root = link::Failure{.rank = Rank{0},
                              .local_rank = LocalRank{0},
@@ -133,7 +133,7 @@ TEST_CASE("a node that is neither the master nor the cause prints one line") {
   CHECK(report(facts).starts_with("\x1b[1;31mcpprun: job job7 failed: "));
 }
 
-TEST_CASE("a rank that left early is named on its own node, on the master and on any other") {
+TEST_CASE("a rank that exited early is named on its own node, on the master and on any other") {
   auto victim = ended(0, {false, 1});
   victim.last_lines = {"RuntimeError: Connection closed by peer"};
   auto facts = facts_of({victim});
@@ -193,7 +193,7 @@ TEST_CASE("a victim that failed by itself is named as a consequence") {
         std::string::npos);
 }
 
-TEST_CASE("what followed on other nodes is named, and what is not named is counted") {
+TEST_CASE("consequences on other nodes are named, and the rest is counted") {
   auto facts = facts_of({ended(1, {false, 3})});
   facts.master = true;
   facts.consequences = {
@@ -207,7 +207,7 @@ TEST_CASE("what followed on other nodes is named, and what is not named is count
         std::string::npos);
 }
 
-TEST_CASE("of many last lines the report shows the last") {
+TEST_CASE("the report shows the end of many last lines") {
   auto root = ended(0, {false, 1});
   root.last_lines.assign(150, "frame");
   root.last_lines.push_back("the end");
@@ -216,7 +216,7 @@ TEST_CASE("of many last lines the report shows the last") {
   CHECK(text.size() < 1500);
 }
 
-TEST_CASE("only for a worker whose stderr is the console does the report point there") {
+TEST_CASE("the report points to the console only if the worker's stderr is the console") {
   auto root = ended(0, {false, 1});
   const std::string pointer = "see its output above";
   CHECK_FALSE(report(facts_of({root})).find(pointer) != std::string::npos);
@@ -224,7 +224,7 @@ TEST_CASE("only for a worker whose stderr is the console does the report point t
   CHECK(report(facts_of({root})).find(pointer) != std::string::npos);
 }
 
-TEST_CASE("hundreds of consequences do not drown the cause") {
+TEST_CASE("hundreds of consequences do not hide the cause") {
   std::vector<Evidence> evidence(300, ended(0, {true, SIGABRT}));
   evidence.push_back(ended(1, {false, 1}));
   const auto text = report(facts_of(evidence));

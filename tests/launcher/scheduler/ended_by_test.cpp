@@ -21,7 +21,7 @@ std::string who(int signal, const SignalSender& sender, const Environment& envir
 
 }  // namespace
 
-TEST_CASE("a hang-up is a terminal that closed, with the ways to outlive it") {
+TEST_CASE("SIGHUP means a closed terminal, with hints to survive it") {
   const auto closed = ended_by(SIGHUP, {.is_kernel = true}, {}, noon);
   CHECK(closed.who == "the terminal or SSH session was closed");
   CHECK(closed.hint ==
@@ -31,7 +31,7 @@ TEST_CASE("a hang-up is a terminal that closed, with the ways to outlive it") {
   CHECK_FALSE(ended_by(SIGHUP, {.pid = 7, .name = "kill"}, {}, noon).hint.empty());
 }
 
-TEST_CASE("Slurm's end is its time limit where the time is over") {
+TEST_CASE("SIGTERM from Slurm means its time limit if the time is over") {
   const SignalSender slurm{.pid = 812, .name = "slurmstepd"};
   CHECK(who(SIGTERM, slurm, {{"SLURM_JOB_END_TIME", "1800000002"}}) ==
         "Slurm ended the job (time limit)");
@@ -41,14 +41,14 @@ TEST_CASE("Slurm's end is its time limit where the time is over") {
   }
 }
 
-TEST_CASE("whatever is outside of a container ended it, or Kubernetes") {
+TEST_CASE("an unknown sender is outside the container, or is Kubernetes") {
   CHECK(who(SIGTERM, {}).starts_with("a process outside this container"));
   const Environment pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}};
   CHECK(who(SIGTERM, {}, pod).starts_with("Kubernetes ended the pod"));
   CHECK(who(SIGTERM, {.pid = 1, .name = "tini"}, pod).starts_with("Kubernetes ended the pod"));
 }
 
-TEST_CASE("services and launchers are known by the names of their processes") {
+TEST_CASE("services and launchers are recognised by their process names") {
   CHECK(who(SIGTERM, {.pid = 1, .name = "systemd"}).starts_with("systemd stopped the unit"));
   CHECK(who(SIGTERM, {.pid = 9, .name = "orted"}) == "mpirun ended the job");
   CHECK(who(SIGTERM, {.pid = 9, .name = "timeout"}) == "the timeout command ended the job");
@@ -58,7 +58,7 @@ TEST_CASE("services and launchers are known by the names of their processes") {
   CHECK(who(SIGXCPU, {.is_kernel = true}) == "the job reached its CPU time limit");
 }
 
-TEST_CASE("a sender is told by its pid and its name") {
+TEST_CASE("a sender is printed with its pid and its name") {
   CHECK(to_text(SignalSender{.pid = 812, .name = "slurmstepd"}) == "pid 812 (slurmstepd)");
   CHECK(to_text(SignalSender{.pid = 812}) == "pid 812 (already exited)");
   CHECK(to_text(SignalSender{.is_kernel = true}).empty());

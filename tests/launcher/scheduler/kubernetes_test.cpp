@@ -17,18 +17,18 @@ Environment third_pod() {
           {"HOSTNAME", "train-2"}};
 }
 
-TEST_CASE("a pod of an Indexed Job knows its number, and the first pod's name by its own") {
+TEST_CASE("a pod of an Indexed Job has its index, and derives the first pod's name from its own") {
   const auto facts = kubernetes_facts(third_pod(), probe::files({{"/etc/hosts", hosts_file}}));
   REQUIRE(facts);
   CHECK(facts->name == "Kubernetes");
-  CHECK_FALSE(facts->nodes);  // no pod is told
+  CHECK_FALSE(facts->nodes);  // Kubernetes does not pass it to pods
   CHECK(facts->node_rank == Said<int>{2, "JOB_COMPLETION_INDEX"});
   CHECK(facts->master ==
         Said<std::string>{"train-0.train.default.svc.cluster.local", "/etc/hosts"});
   CHECK(facts->job == Said<std::string>{"train-0", "HOSTNAME"});
 }
 
-TEST_CASE("pods that nobody can look up are told what their template lacks") {
+TEST_CASE("pods without a DNS name get a hint for their template") {
   for (const auto* file : {"", "127.0.0.1 localhost\n10.244.1.7\ttrain-2\n",
                            "10.244.1.7\ttrain-23.train train-23\n"}) {
     CAPTURE(file);
@@ -58,7 +58,7 @@ TEST_CASE("Kubeflow's older variables count nodes") {
   CHECK(facts->port == Said<int>{23456, "MASTER_PORT"});
 }
 
-TEST_CASE("a pod of no such job says nothing") {
+TEST_CASE("a pod of another kind of job has no facts") {
   CHECK_FALSE(kubernetes_facts({{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}}, probe::files()));
   CHECK_FALSE(kubernetes_facts({{"JOB_COMPLETION_INDEX", "2"}}, probe::files()));
 }

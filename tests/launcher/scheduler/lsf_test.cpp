@@ -6,7 +6,7 @@
 namespace cpprun::lsf_test {
 namespace {
 
-TEST_CASE("jsrun says ranks, and LSF hosts, the first of which may be the script's alone") {
+TEST_CASE("jsrun sets ranks, and LSF hosts, of which the first may run only the script") {
   Environment environment = {{"LSB_JOBID", "5"},
                              {"LSB_JOBINDEX", "0"},
                              {"LSB_MCPU_HOSTS", "batch5 1 h01 42 h02 42"},
@@ -41,7 +41,7 @@ TEST_CASE("blaunch numbers its tasks from one") {
   CHECK(facts->job->value == "lsf-5_3");
 }
 
-TEST_CASE("a script of LSF's is no task") {
+TEST_CASE("a script of LSF is no task") {
   CHECK_FALSE(lsf_facts({{"LSB_JOBID", "5"}, {"LSB_HOSTS", "h01 h02"}}));
   CHECK_FALSE(lsf_facts({{"LSB_HOSTS", "h01 h02"}, {"LSF_PM_TASKID", "2"}}));
 }

@@ -7,7 +7,7 @@
 namespace cpprun::mpi_test {
 namespace {
 
-// What mpirun of 4.1 was seen to set in the second of two tasks, as far as it matters.
+// What mpirun 4.1 sets in the second of two tasks, as far as it matters.
 Environment second_of_two() {
   return {{"OMPI_COMM_WORLD_RANK", "1"},
           {"OMPI_COMM_WORLD_SIZE", "2"},
@@ -17,7 +17,7 @@ Environment second_of_two() {
            "1294925824.0;tcp://10.0.0.1,192.168.0.1:45843;tcp6://[fd00::2]:41537"}};
 }
 
-TEST_CASE("mpirun says how many there are, which this is, and where mpirun runs") {
+TEST_CASE("mpirun sets the number of tasks, the rank, and its own host") {
   const auto facts = open_mpi_facts(second_of_two());
   REQUIRE(facts);
   CHECK(facts->nodes == Said<int>{2, "OMPI_COMM_WORLD_SIZE"});
@@ -28,7 +28,7 @@ TEST_CASE("mpirun says how many there are, which this is, and where mpirun runs"
   CHECK(facts->port->value == port_of("1294925825"));
 }
 
-TEST_CASE("where mpirun may run no task itself, node 0 doubts the place to meet") {
+TEST_CASE("node 0 warns if mpirun may run no task on its own host") {
   auto environment = second_of_two();
   environment["OMPI_COMM_WORLD_RANK"] = "0";
   environment["OMPI_MCA_orte_num_nodes"] = "2";
@@ -43,14 +43,14 @@ TEST_CASE("where mpirun may run no task itself, node 0 doubts the place to meet"
   there["OMPI_MCA_orte_local_daemon_uri"] = "1294925824.0;tcp://10.0.0.1:45843";
   CHECK(open_mpi_facts(there)->doubt.empty());
   there = environment;
-  there["OMPI_COMM_WORLD_RANK"] = "1";  // said once
+  there["OMPI_COMM_WORLD_RANK"] = "1";  // only node 0 warns
   CHECK(open_mpi_facts(there)->doubt.empty());
   there = environment;
   there["OMPI_MCA_ess_base_num_procs"] = "2";
   CHECK(open_mpi_facts(there)->doubt.empty());
 }
 
-TEST_CASE("the Open MPI of later years names its jobs after the host of mpirun") {
+TEST_CASE("later versions of Open MPI name their jobs after mpirun's host") {
   auto environment = second_of_two();
   environment.erase("OMPI_MCA_orte_hnp_uri");
   environment.erase("OMPI_MCA_ess_base_jobid");
@@ -64,7 +64,7 @@ TEST_CASE("the Open MPI of later years names its jobs after the host of mpirun")
   }
 }
 
-TEST_CASE("an address that cannot be read is none") {
+TEST_CASE("an invalid address is ignored") {
   auto environment = second_of_two();
   for (const auto* uri : {"", "x", "1.0;tcp6://[fd00::2]:41537", "1.0;tcp://:1"}) {
     environment["OMPI_MCA_orte_hnp_uri"] = uri;
@@ -72,7 +72,7 @@ TEST_CASE("an address that cannot be read is none") {
   }
 }
 
-TEST_CASE("several tasks on a node are a mistake of mpirun's and mpiexec's") {
+TEST_CASE("several tasks on a node are an error of mpirun and mpiexec") {
   auto environment = second_of_two();
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   REQUIRE(open_mpi_facts(environment)->diagnostics.size() == 1);
@@ -81,13 +81,13 @@ TEST_CASE("several tasks on a node are a mistake of mpirun's and mpiexec's") {
   environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
   environment["OMPI_MCA_orte_num_nodes"] = "2";
   CHECK(open_mpi_facts(environment)->diagnostics.empty());
-  environment["OMPI_COMM_WORLD_SIZE"] = "3";  // two of them on the other host
+  environment["OMPI_COMM_WORLD_SIZE"] = "3";  // two on the other host
   REQUIRE(open_mpi_facts(environment)->diagnostics.size() == 1);
   CHECK(open_mpi_facts(environment)->diagnostics[0].find("mpirun started 3 tasks on 2 hosts") == 0);
   CHECK_FALSE(open_mpi_facts({{"OMPI_COMM_WORLD_RANK", "1"}}));
 }
 
-TEST_CASE("Hydra says nothing of hosts, and PBS around it does") {
+TEST_CASE("Hydra sets no hosts, but PBS around it does") {
   Environment environment = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "1"}};
   const auto alone = hydra_facts(environment, probe::files());
   REQUIRE(alone);

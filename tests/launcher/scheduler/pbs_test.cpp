@@ -13,7 +13,7 @@ Environment second_of_two(const std::string& tasks_here = "1") {
           {"PBS_NODEFILE", "/aux/9"}};
 }
 
-TEST_CASE("PALS says how many nodes there are and which this is, PBS which is the first") {
+TEST_CASE("PALS sets the number of nodes and the rank, and PBS the first host") {
   const auto facts = pbs_facts(second_of_two(), probe::files({{"/aux/9", "h1\nh1\nh2\nh2\n"}}));
   REQUIRE(facts);
   CHECK(facts->name == "PALS");
@@ -24,7 +24,7 @@ TEST_CASE("PALS says how many nodes there are and which this is, PBS which is th
   CHECK(facts->diagnostics.empty());
 }
 
-TEST_CASE("a file of hosts that is on the first one alone is told with what to write") {
+TEST_CASE("a host file that exists only on the first host is reported with a hint") {
   const auto facts = pbs_facts(second_of_two(), probe::files());
   CHECK_FALSE(facts->master);
   CHECK(facts->no_master ==
@@ -32,13 +32,13 @@ TEST_CASE("a file of hosts that is on the first one alone is told with what to w
         "the job script, use --master-addr=$(head -n 1 $PBS_NODEFILE)");
 }
 
-TEST_CASE("several tasks on a node are a mistake") {
+TEST_CASE("several tasks on a node of PBS are an error") {
   const auto facts = pbs_facts(second_of_two("4"), probe::files({{"/aux/9", "h1\n"}}));
   REQUIRE(facts->diagnostics.size() == 1);
   CHECK(facts->diagnostics[0].find("mpiexec started 4 tasks on this node (PMI_LOCAL_SIZE)") == 0);
 }
 
-TEST_CASE("a script of PBS's runs on one of its hosts, and is told so") {
+TEST_CASE("a PBS script runs on one of its hosts, and gets a note") {
   const Environment script = {{"PBS_JOBID", "9.head"}, {"PBS_NODEFILE", "/aux/9"}};
   const auto facts = pbs_facts(script, probe::files({{"/aux/9", "h1\nh2\n"}}));
   REQUIRE(facts);

@@ -6,7 +6,7 @@
 namespace cpprun::said_test {
 namespace {
 
-TEST_CASE("the first variable that says a number is believed, and named") {
+TEST_CASE("the first variable with a valid number is used, and named") {
   const Environment environment = {{"A", ""}, {"B", "two"}, {"C", "-1"}, {"D", "4"}, {"E", "5"}};
   CHECK(said_number(environment, 0, {"A", "B", "C", "D", "E"}) == Said<int>{4, "D"});
   CHECK(said_number(environment, 5, {"D", "E"}) == Said<int>{5, "E"});
@@ -14,7 +14,7 @@ TEST_CASE("the first variable that says a number is believed, and named") {
   CHECK(said_text(environment, {"Z", "A", "B"}) == Said<std::string>{"two", "B"});
 }
 
-TEST_CASE("a job's port is the same wherever it is asked for, and outside of the kernel's own") {
+TEST_CASE("a job's port is the same on all nodes, and outside the kernel's ephemeral range") {
   CHECK(port_of("slurm-77.0") == port_of("slurm-77.0"));
   CHECK(port_of("slurm-77.0") != port_of("slurm-77.1"));
   for (int job = 0; job < 1000; ++job) {
@@ -24,12 +24,12 @@ TEST_CASE("a job's port is the same wherever it is asked for, and outside of the
   }
 }
 
-TEST_CASE("hosts of a file are each taken once, in their order") {
+TEST_CASE("the hosts of a file are unique, in their order") {
   CHECK(hosts_of_lines("b\nb\n  a \r\n\nb\n") == std::vector<std::string>{"b", "a"});
   CHECK(hosts_of_lines("").empty());
 }
 
-TEST_CASE("too many tasks on a node are told with the way to start one") {
+TEST_CASE("too many tasks on a node are reported with the command for one task") {
   CHECK(crowded_text("mpirun", tasks_here({8, "X"}), "mpirun -N 1 cpprun …") ==
         "mpirun started 8 tasks on this node (X), but cpprun must run once per node and starts the "
         "workers itself\n  hint: use `mpirun -N 1 cpprun …`, or run each task as its own job with "

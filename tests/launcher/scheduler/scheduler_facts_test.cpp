@@ -20,7 +20,7 @@ std::string name_of(Environment environment, const Environment& more = {}) {
   return facts ? facts->name : "";
 }
 
-TEST_CASE("who stands nearest to this process is believed") {
+TEST_CASE("the innermost launcher is used") {
   CHECK(name_of({}) == "");
   CHECK(name_of(slurm) == "Slurm");
   const Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
@@ -35,7 +35,7 @@ TEST_CASE("who stands nearest to this process is believed") {
   CHECK(name_of({{"KUBERNETES_SERVICE_HOST", "x"}, {"JOB_COMPLETION_INDEX", "0"}}) == "Kubernetes");
 }
 
-TEST_CASE("what a worker starts does not take the place of its node") {
+TEST_CASE("a cpprun that a worker starts ignores the scheduler") {
   CHECK(name_of(slurm, {{"LOCAL_RANK", "0"}}) == "");
 }
 

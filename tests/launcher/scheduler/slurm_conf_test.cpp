@@ -8,7 +8,7 @@
 namespace cpprun::slurm_conf_test {
 namespace {
 
-TEST_CASE("the patience of Slurm stands in its configuration, in any case of letters") {
+TEST_CASE("KillWait is read from Slurm's configuration, in any case") {
   CHECK(kill_wait_in("ClusterName=c\nKillWait=60\n") == 60);
   CHECK(kill_wait_in("killwait = 5 # seconds\n#KillWait=7\n") == 5);
   CHECK(kill_wait_in("KillWait=5\nKillWait=9") == 9);
@@ -16,7 +16,7 @@ TEST_CASE("the patience of Slurm stands in its configuration, in any case of let
   CHECK_FALSE(kill_wait_in(""));
 }
 
-TEST_CASE("it is looked up where Slurm says, and in its jobs alone") {
+TEST_CASE("the configuration is found by SLURM_CONF or its default path, and only in a Slurm job") {
   const auto files =
       probe::files({{"/run/s.conf", "KillWait=5"}, {"/etc/slurm/slurm.conf", "KillWait=6"}});
   using std::chrono::seconds;

@@ -6,7 +6,7 @@
 namespace cpprun::slurm_test {
 namespace {
 
-// What srun of 22.05 was seen to set in the third of four tasks, as far as it matters.
+// What srun 22.05 sets in the third of four tasks, as far as it matters.
 Environment third_of_four() {
   return {{"SLURM_JOB_ID", "77"},
           {"SLURM_STEP_ID", "0"},
@@ -22,7 +22,7 @@ Environment third_of_four() {
           {"SLURM_LOCALID", "0"}};
 }
 
-TEST_CASE("a heterogeneous job's components are not one job by themselves") {
+TEST_CASE("the components of a heterogeneous job are not one job by default") {
   auto environment = third_of_four();
   environment["SLURM_HET_SIZE"] = "2";
   CHECK(slurm_facts(environment)->notes ==
@@ -32,7 +32,7 @@ TEST_CASE("a heterogeneous job's components are not one job by themselves") {
             "--node-rank, --master-addr and --rdzv-id"});
 }
 
-TEST_CASE("a step of Slurm says how many nodes there are, which this is and where the first is") {
+TEST_CASE("a Slurm step sets the number of nodes, the rank and the first node") {
   const auto facts = slurm_facts(third_of_four());
   REQUIRE(facts);
   CHECK(facts->name == "Slurm");
@@ -47,7 +47,7 @@ TEST_CASE("a step of Slurm says how many nodes there are, which this is and wher
   CHECK(facts->notes.empty());
 }
 
-TEST_CASE("a step on some of a job's nodes is what counts") {
+TEST_CASE("a step on some of a job's nodes takes precedence over the job") {
   auto environment = third_of_four();
   environment["SLURM_STEP_NUM_NODES"] = "2";
   environment["SLURM_STEP_NODELIST"] = "n[3-4]";
@@ -65,13 +65,13 @@ TEST_CASE("a task of an array is a job of its own") {
   CHECK(facts->job->value == "slurm-70_3.0");
 }
 
-TEST_CASE("the GPUs of the task are counted by Slurm") {
+TEST_CASE("Slurm sets the GPUs of the task") {
   auto environment = third_of_four();
   environment["SLURM_GPUS_ON_NODE"] = "8";
   CHECK(slurm_facts(environment)->gpus == Said<int>{8, "SLURM_GPUS_ON_NODE"});
 }
 
-TEST_CASE("several tasks on a node are a mistake, with what to write") {
+TEST_CASE("several tasks on a node are an error, with the command for one task") {
   auto environment = third_of_four();
   environment["SLURM_STEP_NUM_TASKS"] = "32";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "8(x4)";
@@ -83,7 +83,7 @@ TEST_CASE("several tasks on a node are a mistake, with what to write") {
             "--ntasks-per-node=1 cpprun --nproc-per-node=8`, or") == 0);
 }
 
-TEST_CASE("a node with one task is refused beside one that has several") {
+TEST_CASE("several tasks on one node are an error on the other nodes, too") {
   auto environment = third_of_four();
   environment["SLURM_STEP_NUM_TASKS"] = "6";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "3,1(x3)";
@@ -92,7 +92,7 @@ TEST_CASE("a node with one task is refused beside one that has several") {
   CHECK(facts->diagnostics[0].find("Slurm started 6 tasks on 4 nodes") == 0);
 }
 
-TEST_CASE("a node list that cannot be read is told as the reason that there is no master") {
+TEST_CASE("an invalid node list is the reason for a missing master") {
   auto environment = third_of_four();
   environment["SLURM_STEP_NODELIST"] = "n[1-";
   const auto facts = slurm_facts(environment);
@@ -101,7 +101,7 @@ TEST_CASE("a node list that cannot be read is told as the reason that there is n
         0);
 }
 
-TEST_CASE("a batch script runs on one of its nodes, and is told so") {
+TEST_CASE("a batch script runs on one of its nodes, and gets a note") {
   Environment environment = {{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NUM_NODES", "4"},
                              {"SLURM_NODEID", "0"},  {"SLURM_PROCID", "0"},
                              {"SLURM_NNODES", "4"},  {"SLURM_JOB_NODELIST", "n[1-4]"}};

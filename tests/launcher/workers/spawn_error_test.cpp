@@ -9,7 +9,7 @@ namespace spawn_error_test {
 
 using namespace cpprun;
 
-TEST_CASE("a missing program is 127 and everything else 126, as in a shell") {
+TEST_CASE("a missing program exits with 127 and any other spawn error with 126, as in a shell") {
   CHECK(exit_code_of(SpawnError{SpawnStage::exec, ENOENT}) == 127);
   CHECK(exit_code_of(SpawnError{SpawnStage::exec, EACCES}) == 126);
   CHECK(exit_code_of(SpawnError{SpawnStage::stdout_target, ENOENT}) == 126);

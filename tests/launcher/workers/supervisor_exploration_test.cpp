@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Plays thousands of seeded lives of a node against the supervisor, in simulated time: workers that
-// end well, badly, late, not on TERM, not even on KILL, or never start; signals at any moment. The
-// world below knows who really lives; what the supervisor claims is held against it.
+// Runs thousands of seeded lives of a node against the supervisor, in simulated time: workers that
+// exit with 0 or a failure, late, not on TERM, not even on KILL, or never start; signals at any
+// moment. The world below knows which processes live, and checks what the supervisor claims.
 
 #include <doctest/doctest.h>
 
@@ -37,7 +37,7 @@ struct Happening {
 struct Body {
   bool alive = false;
   bool group_alive = false;
-  // A process that it has started, in its group: until TERM, KILL, or for ever.
+  // A process that the worker has started, in its group: until TERM, KILL, or for ever.
   bool has_child = false;
   bool child_minds_term = true;
   bool minds_term = true;
@@ -79,7 +79,7 @@ class Life {
       queue_.pop();
       now_ = std::max(now_, happening.at);
       if (std::holds_alternative<TreeSeen>(happening.event)) {
-        driver_.post(TreeSeen{tree()});  // as it is now: looks come in order
+        driver_.post(TreeSeen{tree()});  // the current tree: scans arrive in order
       } else if (take_effect(happening.event)) {
         driver_.post(happening.event);
       }
@@ -95,7 +95,7 @@ class Life {
     queue_.push({now_ + milliseconds * 1ms, ++order_, std::move(event)});
   }
 
-  // The world changes before the supervisor hears of it; a second death is no event.
+  // The world changes before the supervisor is notified; a second death is no event.
   bool take_effect(const Supervisor::Event& event) {
     if (const auto* exited = std::get_if<Exited>(&event)) {
       auto& body = bodies_[exited->local_rank.value];
@@ -200,9 +200,9 @@ class Life {
     if (roll(0, 9) != 0) later(roll(0, 20), NodeSwept{});
   }
 
-  // Nobody asks for either in these lives.
-  void act(const SignalWorker&) { FAIL("a worker is sent a signal that nobody asked for"); }
-  void act(const ReadHeartbeats&) { FAIL("beats are looked at, and nobody watches them"); }
+  // Neither is requested in these lives.
+  void act(const SignalWorker&) { FAIL("a worker is sent a signal that was not requested"); }
+  void act(const ReadHeartbeats&) { FAIL("heartbeats are read although none are watched"); }
 
   void act(const Failed& failed) {
     ++failures_;
@@ -225,12 +225,12 @@ class Life {
     CHECK(finished.first_failure.has_value() == (failures_ == 1));
     for (const auto& outcome : finished.outcomes) {
       const auto& body = bodies_[outcome.local_rank.value];
-      const bool nobody_left = !body.alive && !body.group_alive;
-      CHECK((nobody_left || outcome.given_up));
+      const bool is_gone = !body.alive && !body.group_alive;
+      CHECK((is_gone || outcome.given_up));
       const bool may_be_left = policy_.stragglers == Stragglers::leave && failures_ == 0;
       CHECK((!body.has_child || may_be_left || outcome.given_up));
     }
-    // Grace, then KILL's patience, then the patience for what descends: never longer.
+    // Grace, then the timeout of KILL, then the timeout of descendants: never longer.
     if (drained_at_ != TimePoint::min()) {
       CHECK(now_ <= drained_at_ + grace_ + 2 * bounds::kill_timeout);
     }
@@ -239,7 +239,7 @@ class Life {
   std::mt19937 random_;
   Duration grace_;
   TimePoint now_{};
-  std::optional<TimePoint> deadline_;  // the one timer
+  std::optional<TimePoint> deadline_;  // the only timer
   // The loop that drives the agent and, in it, the supervisor.
   Driver<Supervisor> driver_{
       {.now = [this] { return now_; },
@@ -261,7 +261,8 @@ class Life {
 
 }  // namespace
 
-TEST_CASE("in every life nobody outlives the grace and the end is told once and truly") {
+TEST_CASE(
+    "in every life no worker outlives the grace, and the end is reported once and correctly") {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     CAPTURE(seed);
     Life(seed).live();

@@ -56,7 +56,7 @@ Outcome outcome(LocalRank local_rank, link::ExitStatus status, int our_signal) {
   return result;
 }
 
-// A process that a worker has started.
+// A process started by a worker.
 TreeProcess started_by(int parent, int pid, int session = 0) {
   return {.pid = pid,
           .started = 7,
@@ -87,13 +87,13 @@ Supervisor lingering(Stragglers stragglers) {
 
 }  // namespace
 
-TEST_CASE("every worker is asked for at the start, in order of local rank") {
+TEST_CASE("every worker is spawned at the start, in order of local rank") {
   Supervisor supervisor(two_workers(), {.grace = 30s});
   CHECK(supervisor.start(t0) == Actions{Spawn{two_workers()[0]}, Spawn{two_workers()[1]}});
   CHECK_FALSE(supervisor.next_deadline());
 }
 
-TEST_CASE("workers that all end with 0 settle without a failure") {
+TEST_CASE("workers that all exit with 0 finish without a failure") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
   CHECK(supervisor.handle(t0 + 1s, Exited{second, ended_well}) == Actions{WatchTree{}});
@@ -105,7 +105,7 @@ TEST_CASE("workers that all end with 0 settle without a failure") {
   CHECK(supervisor.finished());
 }
 
-TEST_CASE("the first failure is told at once and the others are asked to end") {
+TEST_CASE("the first failure is reported at once and the other workers are stopped") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{second, code_3}) ==
         Actions{Failed{outcome(second, code_3, 0)}, Draining{"rank 5 failed", SIGTERM}, WatchTree{},
@@ -114,7 +114,7 @@ TEST_CASE("the first failure is told at once and the others are asked to end") {
   CHECK(supervisor.next_deadline() == t0 + 30s);
 }
 
-TEST_CASE("a worker that ends because we asked is a consequence, not a second failure") {
+TEST_CASE("a worker that ends because it was stopped is a consequence, not a second failure") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
   static_cast<void>(supervisor.handle(t0, GroupGone{second}));
@@ -127,7 +127,7 @@ TEST_CASE("a worker that ends because we asked is a consequence, not a second fa
                          "rank 5 failed"}});
 }
 
-TEST_CASE("whoever outlives the grace is killed") {
+TEST_CASE("a worker that outlives the grace is killed") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
   static_cast<void>(supervisor.advance(t0 + 29s));
@@ -135,7 +135,7 @@ TEST_CASE("whoever outlives the grace is killed") {
   CHECK(supervisor.handle(t0 + 30s, Exited{first, by_kill}) == Actions{Sweep{first}});
 }
 
-TEST_CASE("a grace of nothing kills at the next deadline, which is now") {
+TEST_CASE("a grace of zero kills at the next deadline, which is now") {
   auto supervisor = running({.grace = 0s});
   static_cast<void>(supervisor.handle(t0, Stop{"asked to", SIGINT}));
   CHECK(supervisor.next_deadline() == t0);
@@ -143,7 +143,7 @@ TEST_CASE("a grace of nothing kills at the next deadline, which is now") {
                                           Killing{second}, SignalGroup{second, SIGKILL}});
 }
 
-TEST_CASE("Stop passes its own signal on, and a worker ended by it has not failed") {
+TEST_CASE("Stop forwards its own signal, and a worker ended by it has not failed") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Stop{"SIGINT was received", SIGINT}) ==
         Actions{Draining{"SIGINT was received", SIGINT}, WatchTree{}, SignalMain{first, SIGINT},
@@ -163,7 +163,7 @@ TEST_CASE("Insist kills at once, whether or not a drain had begun") {
         Supervisor::Action{Draining{"asked twice", SIGKILL}});
 }
 
-TEST_CASE("a worker that cannot be started is the first failure and the others are ended") {
+TEST_CASE("a worker that cannot be started is the first failure and the others are stopped") {
   Supervisor supervisor(two_workers(), {.grace = 30s});
   static_cast<void>(supervisor.start(t0));
   static_cast<void>(supervisor.handle(t0, Started{first, 100}));
@@ -176,14 +176,14 @@ TEST_CASE("a worker that cannot be started is the first failure and the others a
   CHECK(actions[3] == Supervisor::Action{SignalMain{first, SIGTERM}});
 }
 
-TEST_CASE("a worker that starts while the end has begun is told so at once") {
+TEST_CASE("a worker that starts during a drain is signalled at once") {
   Supervisor supervisor(two_workers(), {.grace = 30s});
   static_cast<void>(supervisor.start(t0));
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGHUP}));
   CHECK(supervisor.handle(t0, Started{first, 100}) == Actions{SignalMain{first, SIGHUP}});
 }
 
-TEST_CASE("nothing settles while a group is still there") {
+TEST_CASE("the supervisor does not finish while a process group still exists") {
   auto supervisor = running({.grace = 30s, .stragglers = Stragglers::kill});
   CHECK(supervisor.handle(t0, Exited{first, ended_well}) == Actions{Sweep{first}});
   CHECK(supervisor.handle(t0, Exited{second, ended_well}) == Actions{Sweep{second}});
@@ -192,7 +192,7 @@ TEST_CASE("nothing settles while a group is still there") {
   CHECK(supervisor.next_deadline() == t0 + bounds::kill_timeout);
 }
 
-TEST_CASE("what does not die of KILL is given up, and said so") {
+TEST_CASE("a worker that survives KILL is given up and reported") {
   auto supervisor = running({.grace = 1s});
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
   static_cast<void>(supervisor.advance(t0 + 1s));
@@ -206,7 +206,7 @@ TEST_CASE("what does not die of KILL is given up, and said so") {
   CHECK(outcomes[1].given_up);
 }
 
-TEST_CASE("what the workers have started and nobody can kill is waited for no longer, and told") {
+TEST_CASE("descendants that survive KILL are waited for with a limit, and reported") {
   auto supervisor = running();
   for (const LocalRank rank : {first, second}) {
     static_cast<void>(supervisor.handle(t0, Exited{rank, ended_well}));
@@ -222,7 +222,7 @@ TEST_CASE("what the workers have started and nobody can kill is waited for no lo
   CHECK_FALSE(std::get<Finished>(actions[0]).outcomes[0].given_up);
 }
 
-TEST_CASE("what arrives after the end is ignored") {
+TEST_CASE("events after the end are ignored") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
   static_cast<void>(supervisor.handle(t0, Exited{second, ended_well}));
@@ -236,7 +236,7 @@ TEST_CASE("what arrives after the end is ignored") {
   CHECK_FALSE(supervisor.next_deadline());
 }
 
-TEST_CASE("a signal that is passed on ends nobody by our will") {
+TEST_CASE("a forwarded signal does not count as a stop") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Forward{10}) ==
         Actions{SignalGroup{first, 10}, SignalGroup{second, 10}});
@@ -245,7 +245,7 @@ TEST_CASE("a signal that is passed on ends nobody by our will") {
   CHECK(std::get<Failed>(failed[0]).outcome.our_signal == 0);
 }
 
-TEST_CASE("a signal for the workers alone reaches those that run, and nobody whose end has begun") {
+TEST_CASE("a signal for the workers reaches the running ones, and none that is being stopped") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Deliver{10}) ==
         Actions{SignalWorker{first, 10}, SignalWorker{second, 10}});
@@ -255,7 +255,7 @@ TEST_CASE("a signal for the workers alone reaches those that run, and nobody who
 
 // --- the process trees ---------------------------------------------------------------------------
 
-TEST_CASE("the signal goes down a tree one generation after the other") {
+TEST_CASE("the signal goes down a process tree one generation after the other") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
   // The worker with pid 100 is a shell, 300 its trainer, 301 and 302 the trainer's loaders.
@@ -273,7 +273,7 @@ TEST_CASE("the signal goes down a tree one generation after the other") {
   CHECK(supervisor.handle(t0 + 4s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
 }
 
-TEST_CASE("a wrapper that outlives the signal and waits passes it on, a busy parent does not") {
+TEST_CASE("a wrapper that waits after the signal passes it on, a busy parent does not") {
   auto supervisor = running({.grace = 30s});
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
   // The worker with pid 100 is a shell, 300 a shell below it, 301 its trainer, 302 a loader.
@@ -284,12 +284,12 @@ TEST_CASE("a wrapper that outlives the signal and waits passes it on, a busy par
   const TreeSeen seen{{inner, trainer, loader}};
   CHECK(supervisor.handle(t0, seen).empty());
   CHECK(supervisor.handle(t0 + 1900ms, seen).empty());
-  SUBCASE("one generation at a look") {
+  SUBCASE("one generation per scan") {
     CHECK(supervisor.handle(t0 + 2s, seen) == Actions{SignalProcess{300, 7, SIGINT}});
     CHECK(supervisor.handle(t0 + 2500ms, seen) == Actions{SignalProcess{301, 7, SIGINT}});
     CHECK(supervisor.handle(t0 + 20s, seen).empty());
   }
-  SUBCASE("what it started since the end began is of that end") {
+  SUBCASE("a process started since the drain began is part of it") {
     auto upload = started_by(100, 400);
     upload.is_waited_for = true;
     CHECK(supervisor.handle(t0 + 2s, TreeSeen{{inner, trainer, loader, upload}}).empty());
@@ -301,7 +301,7 @@ TEST_CASE("a wrapper that outlives the signal and waits passes it on, a busy par
   }
 }
 
-TEST_CASE("what a worker started keeps the whole grace after the worker has exited") {
+TEST_CASE("a worker's children keep the whole grace after the worker has exited") {
   for (const auto scope : {SignalScope::process, SignalScope::group}) {
     auto supervisor = running({.grace = 30s, .scope = scope});
     const auto trainer = started_by(100, 300, 100);
@@ -318,7 +318,7 @@ TEST_CASE("what a worker started keeps the whole grace after the worker has exit
   }
 }
 
-TEST_CASE("a process that reads what another one writes is sent the signal after that one exited") {
+TEST_CASE("a process that reads another's output is signalled after that process has exited") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
   // bash -c 'python train.py | tee log'
@@ -330,7 +330,7 @@ TEST_CASE("a process that reads what another one writes is sent the signal after
   CHECK(supervisor.handle(t0, TreeSeen{{tee}}) == Actions{SignalProcess{301, 7, SIGTERM}});
 }
 
-TEST_CASE("a process that began after the end had begun is sent nothing before KILL") {
+TEST_CASE("a process started after the drain began is sent nothing before KILL") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
   static_cast<void>(supervisor.handle(t0, TreeSeen{}));
@@ -350,7 +350,7 @@ TEST_CASE("a pid that belongs to another process by now is sent nothing") {
   CHECK(only<SignalProcess>(supervisor.handle(t0, Exited{first, by_term})).empty());
 }
 
-TEST_CASE("a process without a parent belongs to the worker of its session, else to all of them") {
+TEST_CASE("a process without a parent belongs to the worker of its session, else to all workers") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGTERM}));
   static_cast<void>(
@@ -374,9 +374,7 @@ TEST_CASE("with --signal-scope=group the whole group gets the signal at once, an
   CHECK(supervisor.handle(t0, TreeSeen{{daemon}}) == Actions{Sweep{first}, Sweep{second}});
 }
 
-TEST_CASE(
-    "of a worker that failed by itself what it left is killed at once, of one ended from "
-    "outside it is not") {
+TEST_CASE("a failed worker's children are killed at once, but not after an outside signal") {
   auto failed = running();
   CHECK(only<Sweep>(failed.handle(t0, Exited{first, code_3})) == std::vector{Sweep{first}});
   auto ended = running();
@@ -385,7 +383,7 @@ TEST_CASE(
         Actions{SignalProcess{300, 7, SIGTERM}});
 }
 
-TEST_CASE("who is still waited for is told once, a second after the signal") {
+TEST_CASE("workers that are still running are reported once, a second after the signal") {
   auto supervisor = running();
   static_cast<void>(supervisor.handle(t0, Stop{"asked", SIGINT}));
   static_cast<void>(supervisor.handle(t0, Exited{first, by_term}));
@@ -397,9 +395,9 @@ TEST_CASE("who is still waited for is told once, a second after the signal") {
   CHECK(only<StillEnding>(short_grace.advance(t0 + 1s)).empty());
 }
 
-// --- what outlives a good end --------------------------------------------------------------------
+// --- processes that outlive a good exit ----------------------------------------------------------
 
-TEST_CASE("what outlives a good end is named and has the grace, then TERM, then KILL") {
+TEST_CASE("processes that outlive a good exit are named and have the grace, then TERM, then KILL") {
   auto supervisor = lingering(Stragglers::wait);
   const auto copy = started_by(1, 300, 300);
   CHECK(supervisor.handle(t0, TreeSeen{{copy}}) ==
@@ -418,13 +416,13 @@ TEST_CASE("what outlives a good end is named and has the grace, then TERM, then 
   CHECK_FALSE(finished[0].first_failure);
 }
 
-TEST_CASE("the end goes on as soon as what outlived it has exited") {
+TEST_CASE("the end continues as soon as those processes have exited") {
   auto supervisor = lingering(Stragglers::wait);
   static_cast<void>(supervisor.handle(t0, TreeSeen{{started_by(1, 300, 300)}}));
   CHECK(supervisor.handle(t0 + 2s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
 }
 
-TEST_CASE("with --stragglers=leave what outlives a good end is left alone") {
+TEST_CASE("with --stragglers=leave processes that outlive a good exit are left alone") {
   auto supervisor = lingering(Stragglers::leave);
   const auto copy = started_by(1, 300, 300);
   CHECK(supervisor.handle(t0, TreeSeen{{copy}}) ==
@@ -433,7 +431,7 @@ TEST_CASE("with --stragglers=leave what outlives a good end is left alone") {
   CHECK(only<Finished>(supervisor.handle(t0, GroupGone{second})).size() == 1);
 }
 
-TEST_CASE("a stop while a copy is waited for sends it the signal") {
+TEST_CASE("a stop while a leftover process is waited for sends it the signal") {
   auto supervisor = lingering(Stragglers::wait);
   const auto copy = started_by(1, 300, 300);
   static_cast<void>(supervisor.handle(t0, TreeSeen{{copy}}));
@@ -443,7 +441,7 @@ TEST_CASE("a stop while a copy is waited for sends it the signal") {
   CHECK(supervisor.handle(t0 + 2s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
 }
 
-TEST_CASE("while some workers run, what others left after a good end is not touched") {
+TEST_CASE("while some workers run, the children of exited ones are not touched") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
   CHECK_FALSE(supervisor.next_deadline());

@@ -15,7 +15,7 @@ coordinator::Action word(const std::string& reason) {
   return coordinator::HangUp{LinkId{1}, reason};
 }
 
-// All that is to be said now.
+// The messages that are ready to be sent.
 std::string said(CommitQueue& words) {
   std::string text;
   while (const auto word = words.next()) {
@@ -30,7 +30,7 @@ std::string said(CommitQueue& words) {
 
 }  // namespace
 
-TEST_CASE("where nothing is to be written nothing waits") {
+TEST_CASE("with nothing to write no message waits") {
   CommitQueue words;
   CHECK_FALSE(words.hold(word("a")));
   words.wait_for(CommitSource::record, 0);
@@ -38,7 +38,7 @@ TEST_CASE("where nothing is to be written nothing waits") {
   CHECK(said(words).empty());
 }
 
-TEST_CASE("a word waits for what was decided before it, and for nothing else") {
+TEST_CASE("a message waits only for what was decided before it") {
   CommitQueue words;
   words.wait_for(CommitSource::record, 1);
   CHECK(words.hold(word("a")));
@@ -58,7 +58,7 @@ TEST_CASE("a word waits for what was decided before it, and for nothing else") {
   CHECK_FALSE(words.hold(word("e")));
 }
 
-TEST_CASE("nothing overtakes a word that is about to be said") {
+TEST_CASE("no message overtakes another that is ready to be sent") {
   CommitQueue words;
   words.wait_for(CommitSource::record, 1);
   CHECK(words.hold(word("a")));
@@ -69,7 +69,7 @@ TEST_CASE("nothing overtakes a word that is about to be said") {
   CHECK(said(words) == "bc");
 }
 
-TEST_CASE("what workers are told keeps its place among the words, and its bytes are known") {
+TEST_CASE("worker data keeps its place among the messages, and its size is counted") {
   CommitQueue words;
   const LinkId link{7};
   CHECK_FALSE(words.hold(link, "now"));
@@ -84,7 +84,7 @@ TEST_CASE("what workers are told keeps its place among the words, and its bytes 
   CHECK_FALSE(words.holds());
 }
 
-TEST_CASE("a word waits for everybody who keeps something, each of whom has numbers of its own") {
+TEST_CASE("a message waits for every log keeper, each with its own numbers") {
   CommitQueue words;
   words.wait_for(CommitSource::record, 5);
   words.wait_for(CommitSource::standby, 1000);
@@ -99,7 +99,7 @@ TEST_CASE("a word waits for everybody who keeps something, each of whom has numb
   CHECK(said(words) == "b");
 }
 
-TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
+TEST_CASE("dropped messages do not block the queue") {
   CommitQueue words;
   words.wait_for(CommitSource::standby, 5);
   CHECK(words.hold(LinkId{1}, "x"));
@@ -108,7 +108,7 @@ TEST_CASE("what nobody will hear is dropped, and nothing waits for it") {
   CHECK_FALSE(words.hold(word("a")));
 }
 
-TEST_CASE("whoever has given an order that is dropped is not forgotten") {
+TEST_CASE("dropped commands are returned, so that they can be answered") {
   CommitQueue words;
   words.wait_for(CommitSource::standby, 5);
   const coordinator::Answered command{.ticket = 7, .command = {.job = "a"}, .outcome = {}};
@@ -118,7 +118,7 @@ TEST_CASE("whoever has given an order that is dropped is not forgotten") {
   CHECK(words.drop_all().empty());
 }
 
-TEST_CASE("numbers are written in order, and an older one is no news") {
+TEST_CASE("numbers are written in order, and an older number has no effect") {
   CommitQueue words;
   words.kept(CommitSource::record, 9);
   words.kept(CommitSource::record, 3);
@@ -128,7 +128,7 @@ TEST_CASE("numbers are written in order, and an older one is no news") {
   CHECK(words.hold(word("b")));
 }
 
-TEST_CASE("whose end is held is known by the link, until it is said or nobody will hear it") {
+TEST_CASE("a link with a held end is known until the end is sent or dropped") {
   const coordinator::Action end = coordinator::Say{LinkId{2}, link::Finish{}};
   CommitQueue words;
   CHECK_FALSE(words.hold(end));

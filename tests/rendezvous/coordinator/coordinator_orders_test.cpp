@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whom an order concerns, how it is answered, and what a daemon forgets when it is asked to.
+// Which jobs a command applies to, how it is answered, and what a daemon forgets on request.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace {
 using Outcome = CommandResult::Kind;
 
 constexpr TimePoint t0{};
-const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+const JobOptions job_options{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 template <class A>
 std::vector<A> all(const Coordinator::Actions& actions) {
@@ -28,7 +28,7 @@ std::vector<A> all(const Coordinator::Actions& actions) {
 
 struct Stage {
   explicit Stage(std::optional<JobTerms> only = {})
-      : coordinator({.only = std::move(only), .options = patient}) {}
+      : coordinator({.only = std::move(only), .options = job_options}) {}
 
   Coordinator::Actions join(LinkId link, const std::string& job, const std::string& host) {
     coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
@@ -37,7 +37,7 @@ struct Stage {
     if (all<coordinator::OpenStore>(begun).empty()) return begun;
     return coordinator.handle(t0, Coordinator::StoreReady{job, 7});
   }
-  // Its answer, which is the last of what is done.
+  // The answer, which is the last of the actions.
   CommandResult command(TimePoint now, OperatorCommand command) {
     command.by = "uid 7";
     actions = coordinator.handle(now, Coordinator::Ordered{++ticket, command});
@@ -50,7 +50,7 @@ struct Stage {
   }
 
   Coordinator coordinator;
-  Coordinator::Actions actions;  // of the last order
+  Coordinator::Actions actions;  // of the last command
   std::uint64_t ticket = 0;
 };
 
@@ -63,7 +63,7 @@ OperatorCommand exclude(std::string host, Duration length = {}) {
 
 }  // namespace
 
-TEST_CASE("an order is done, noted and answered once") {
+TEST_CASE("a command is carried out, recorded and answered once") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")).is_done());
@@ -75,7 +75,7 @@ TEST_CASE("an order is done, noted and answered once") {
         "uid 7 stopped the job");
 }
 
-TEST_CASE("of a job that is not known nothing can be asked, nor of one that just begins") {
+TEST_CASE("a command for an unknown or starting job is rejected") {
   Stage stage;
   CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")) ==
         CommandResult{Outcome::unknown, "unknown job \"a\""});
@@ -87,7 +87,7 @@ TEST_CASE("of a job that is not known nothing can be asked, nor of one that just
   CHECK(stage.command(t0, of_job(OperatorCommand::Kind::stop, "a")).kind == Outcome::not_now);
 }
 
-TEST_CASE("a job that runs is not forgotten, and one that is hosted never is") {
+TEST_CASE("a running job is not forgotten, and a hosted job never is") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   CHECK(stage.command(t0, of_job(OperatorCommand::Kind::forget, "a")) ==
@@ -97,7 +97,7 @@ TEST_CASE("a job that runs is not forgotten, and one that is hosted never is") {
   CHECK(hosting.command(t0, of_job(OperatorCommand::Kind::forget, "a")).kind == Outcome::not_now);
 }
 
-TEST_CASE("a job that is over is forgotten, with its store and its links") {
+TEST_CASE("a job that has ended is forgotten, with its store and its links") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   stage.command(t0, of_job(OperatorCommand::Kind::stop, "a"));
@@ -113,7 +113,7 @@ TEST_CASE("a job that is over is forgotten, with its store and its links") {
   CHECK(stage.coordinator.job_count() == 1);
 }
 
-TEST_CASE("the name of a job whose nodes may still compute is kept until they cannot") {
+TEST_CASE("the name of a job is reserved while its nodes may still compute") {
   Stage stage;
   stage.join(LinkId{1}, "a", "alpha");
   stage.coordinator.handle(t0 + 1s, Coordinator::Closed{LinkId{1}, "reset", true});
@@ -131,7 +131,7 @@ TEST_CASE("the name of a job whose nodes may still compute is kept until they ca
   CHECK(all<coordinator::OpenStore>(begun).size() == 1);
 }
 
-TEST_CASE("a daemon excludes a host from the jobs that are there and from those to come") {
+TEST_CASE("a daemon excludes a host from current and future jobs") {
   Stage stage;
   CHECK(stage.command(t0, exclude("beta")).kind == Outcome::not_now);
   CHECK(stage.command(t0, exclude("beta", 60s)) ==
@@ -154,7 +154,7 @@ TEST_CASE("a host may be excluded from one job alone, and included again") {
   command.job = "a";
   CHECK(
       stage.command(t0, command).sentence.starts_with("beta is excluded from job \"a\" for 60 s"));
-  CHECK(stage.coordinator.excluded_hosts().empty());  // from jobs to come
+  CHECK(stage.coordinator.excluded_hosts().empty());  // from future jobs
   OperatorCommand include{.kind = OperatorCommand::Kind::include, .job = "b", .whom = "beta"};
   CHECK(stage.command(t0, include).kind == Outcome::unknown);
   include.job = "a";
@@ -163,14 +163,14 @@ TEST_CASE("a host may be excluded from one job alone, and included again") {
   CHECK(stage.command(t0, command) == CommandResult{Outcome::unknown, "unknown job \"c\""});
 }
 
-TEST_CASE("a job that cannot do without a host keeps it, and no other job does for its sake") {
+TEST_CASE("a job that cannot do without a host keeps it, but other jobs do not") {
   Stage stage;
   stage.join(LinkId{1}, "b", "beta");
   const std::string objection =
       "job \"b\": only 0 nodes would be left, but the job needs at least 1; start another node "
       "first";
   CHECK(stage.command(t0, exclude("beta")) == CommandResult{Outcome::not_now, objection});
-  // Those still to come can do without it, whether another job is here or not.
+  // Future jobs can do without it, whatever other jobs exist.
   const CommandResult alone = stage.command(t0, exclude("beta", 60s));
   CHECK(alone.is_done());
   CHECK(alone.sentence == "beta is excluded from all new jobs for 60 s; but " + objection);
@@ -185,14 +185,14 @@ TEST_CASE("a job that cannot do without a host keeps it, and no other job does f
         "new jobs; but " +
             objection);
   CHECK(outcome.kept_by == std::vector<std::string>{"b"});
-  stage.join(LinkId{3}, "c", "beta");  // refused: it is still to come
+  stage.join(LinkId{3}, "c", "beta");  // rejected: the job is still in the future
   CHECK(stage.command(t0, exclude("alpha", 60s)).kind == Outcome::done);
   CHECK(stage.command(t0, exclude("gamma")).sentence ==
         "gamma is excluded from job \"a\" until the job is over; no node is on this host; this "
         "applies to all 2 jobs here");
 }
 
-TEST_CASE("a job that one of its nodes hosts is handed over to nobody, and what helps is said") {
+TEST_CASE("a job hosted by one of its nodes cannot be transferred, and the answer has a hint") {
   Stage hosting(JobTerms{.id = "a"});
   const auto outcome = hosting.command(t0, {.kind = OperatorCommand::Kind::handover});
   CHECK(outcome.kind == CommandResult::Kind::not_now);

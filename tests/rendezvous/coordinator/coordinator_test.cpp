@@ -17,7 +17,7 @@ namespace {
 constexpr TimePoint t0{};
 constexpr LinkId a{1};
 constexpr LinkId b{2};
-const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+const JobOptions job_options{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 link::Join single(std::string job) {
   return {
@@ -43,19 +43,19 @@ std::vector<M> said(const Coordinator::Actions& actions) {
 }
 
 Coordinator host() {
-  JobOptions options = patient;
+  JobOptions options = job_options;
   options.lease = 9s;
   return Coordinator{{.only = JobTerms{.id = "j"}, .options = options}};
 }
 Coordinator daemon() {
-  return Coordinator{{.only = {}, .options = patient}};
+  return Coordinator{{.only = {}, .options = job_options}};
 }
 
 void open(Coordinator& coordinator, LinkId link) {
   coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
 }
 
-// Asked at every deadline on the way, as by a driver that is awake.
+// Called at every deadline on the way, like a driver that is awake.
 Coordinator::Actions awake(Coordinator& coordinator, TimePoint now) {
   for (auto due = coordinator.next_deadline(); due && *due < now;
        due = coordinator.next_deadline()) {
@@ -66,7 +66,7 @@ Coordinator::Actions awake(Coordinator& coordinator, TimePoint now) {
 
 }  // namespace
 
-TEST_CASE("a host seats its own job and refuses every other with both names") {
+TEST_CASE("a host seats its own job and rejects others, with both names") {
   Coordinator coordinator = host();
   open(coordinator, a);
   open(coordinator, b);
@@ -80,7 +80,7 @@ TEST_CASE("a host seats its own job and refuses every other with both names") {
   CHECK(all<coordinator::OpenStore>(sealed).empty());
 }
 
-TEST_CASE("a round's store is empty when the round begins, and only for the round's members") {
+TEST_CASE("a round's store is empty when the round starts, and only members may use it") {
   Coordinator coordinator = host();
   Actions ignored;
   coordinator.store("j").apply(ConnectionId{1}, c10d::Set{"stale", "key"}, ignored);
@@ -92,7 +92,7 @@ TEST_CASE("a round's store is empty when the round begins, and only for the roun
   CHECK_FALSE(coordinator.admit("j", "10.0.0.2").has_value());
 }
 
-TEST_CASE("a host is done when its job is over and its last agent has gone") {
+TEST_CASE("a host is done when its job has ended and its last agent has left") {
   Coordinator coordinator = host();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("j")});
@@ -102,7 +102,7 @@ TEST_CASE("a host is done when its job is over and its last agent has gone") {
   CHECK(coordinator.done());
 }
 
-TEST_CASE("a daemon opens a store for a job's first node and seats it when the store is there") {
+TEST_CASE("a daemon opens a store for a job's first node and seats it when the store is open") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   const auto asked = coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -111,10 +111,10 @@ TEST_CASE("a daemon opens a store for a job's first node and seats it when the s
   const auto sealed = coordinator.handle(t0, Coordinator::StoreReady{"k", 4444});
   CHECK(said<link::Sealed>(sealed)[0].store_port == 4444);
   CHECK(coordinator.job_count() == 1);
-  CHECK(coordinator.next_deadline() < t0 + 9s);  // the lease its node asked for
+  CHECK(coordinator.next_deadline() < t0 + 9s);  // the lease that its node asked for
 }
 
-TEST_CASE("a daemon forgets a job that everybody has left, and closes its store") {
+TEST_CASE("a daemon forgets a job that all nodes have left, and closes its store") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -128,7 +128,7 @@ TEST_CASE("a daemon forgets a job that everybody has left, and closes its store"
   CHECK_FALSE(coordinator.done());
 }
 
-TEST_CASE("a store that nobody waits for any more is closed again") {
+TEST_CASE("a store without a waiting node is closed again") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -137,7 +137,7 @@ TEST_CASE("a store that nobody waits for any more is closed again") {
             .size() == 1);
 }
 
-TEST_CASE("a job whose store cannot be opened is refused with the reason") {
+TEST_CASE("a job whose store cannot be opened is rejected with the reason") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -146,7 +146,7 @@ TEST_CASE("a job whose store cannot be opened is refused with the reason") {
         "cannot open a store for this job: no descriptors left");
 }
 
-TEST_CASE("who greets and never joins is cut off, and so is who begins with something else") {
+TEST_CASE("a link without a join, or with another first message, is closed") {
   Coordinator coordinator = host();
   open(coordinator, a);
   CHECK(all<coordinator::HangUp>(awake(coordinator, t0 + 10s - 1ns)).empty());
@@ -156,7 +156,7 @@ TEST_CASE("who greets and never joins is cut off, and so is who begins with some
             .size() == 1);
 }
 
-TEST_CASE("every line of a daemon about a job says whose it is; a host has only one") {
+TEST_CASE("a daemon's log lines about a job name the job; a host has only one") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -166,7 +166,7 @@ TEST_CASE("every line of a daemon about a job says whose it is; a host has only 
         "job \"k\": lost contact with node 0 on alpha: reset; waiting 9 s for it to reconnect");
 }
 
-TEST_CASE("numbers that would break a round are refused with their name, and no job begins") {
+TEST_CASE("numbers that would break a round are rejected by name, and no job starts") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   auto join = single("j");
@@ -177,8 +177,7 @@ TEST_CASE("numbers that would break a round are refused with their name, and no 
   CHECK(coordinator.job_count() == 0);
 }
 
-TEST_CASE(
-    "a job that is forgotten is not known any more, in the breath in which its store closes") {
+TEST_CASE("a forgotten job is unknown as soon as its store closes") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("j")});
@@ -190,7 +189,7 @@ TEST_CASE(
   CHECK_FALSE(coordinator.knows("j"));
 }
 
-TEST_CASE("one address cannot take the places of all jobs, by whatever it asks for") {
+TEST_CASE("one address cannot take the places of all jobs, whatever it asks for") {
   Coordinator coordinator = daemon();
   std::uint64_t last = 0;
   const auto come = [&](const std::string& peer, link::Join join) {
@@ -220,7 +219,7 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
   CHECK(coordinator.job_count() == 256);
   CHECK(said<link::Refused>(come("10.6.6.6", single("more"))).size() == 1);
   CHECK(all<coordinator::OpenStore>(come("10.0.0.1", single("real"))).size() == 1);
-  // Nobody's link lives, so all of them are gone as soon as the longest silence is over.
+  // None of the nodes has a live link, so all are lost when the longest lease has expired.
   awake(coordinator, t0 + 9s);
   CHECK(coordinator.job_count() == 256);
   awake(coordinator, t0 + 120s);
@@ -228,8 +227,8 @@ TEST_CASE("one address cannot take the places of all jobs, by whatever it asks f
   CHECK(all<coordinator::OpenStore>(come("10.6.6.6", single("late"))).size() == 1);
 }
 
-TEST_CASE("one address has so many links, and is told why there are no more") {
-  Coordinator coordinator{{.only = {}, .options = patient, .limits = {.links_per_source = 2}}};
+TEST_CASE("the number of links per address is limited, and the rejection says so") {
+  Coordinator coordinator{{.only = {}, .options = job_options, .limits = {.links_per_source = 2}}};
   open(coordinator, a);
   open(coordinator, b);
   const auto actions =
@@ -240,7 +239,7 @@ TEST_CASE("one address has so many links, and is told why there are no more") {
         "of "
         "cpprund)");
   CHECK(all<coordinator::HangUp>(actions).size() == 1);
-  // What it still says is not heard, and somebody else comes in.
+  // Its later messages are ignored, and another link is accepted.
   CHECK(coordinator.handle(t0, Coordinator::Said{LinkId{3}, single("k")}).empty());
   CHECK(
       coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{4}, .peer = "10.0.0.2"}}).empty());
@@ -250,9 +249,9 @@ TEST_CASE("one address has so many links, and is told why there are no more") {
       coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{5}, .peer = "10.0.0.1"}}).empty());
 }
 
-TEST_CASE("a hosted job takes as many members of one address as there are") {
+TEST_CASE("a hosted job accepts all of its members from one address") {
   Coordinator coordinator{{.only = JobTerms{.id = "j", .nodes_min = 3, .nodes_max = 3},
-                           .options = patient,
+                           .options = job_options,
                            .limits = {.links_per_source = 1}}};
   for (std::uint64_t link = 1; link <= 3; ++link) {
     CHECK(coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{link}, .peer = "10.0.0.1"}})
@@ -266,8 +265,8 @@ TEST_CASE("a hosted job takes as many members of one address as there are") {
   CHECK(coordinator.admit("j", "10.0.0.1").has_value());
 }
 
-TEST_CASE("a job's place is free again when its store could not be opened, or nobody waited") {
-  Coordinator coordinator{{.only = {}, .options = patient, .limits = {.jobs_per_source = 1}}};
+TEST_CASE("a job's place is free again if its store could not be opened or no node waited") {
+  Coordinator coordinator{{.only = {}, .options = job_options, .limits = {.jobs_per_source = 1}}};
   open(coordinator, a);
   open(coordinator, b);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
@@ -282,7 +281,7 @@ TEST_CASE("a job's place is free again when its store could not be opened, or no
           .size() == 1);
 }
 
-TEST_CASE("each job keeps its own time, however many there are beside it") {
+TEST_CASE("each job keeps its own deadlines, however many jobs there are") {
   Coordinator coordinator = daemon();
   for (std::uint64_t link = 1; link <= 3; ++link) {
     open(coordinator, LinkId{link});
@@ -291,7 +290,7 @@ TEST_CASE("each job keeps its own time, however many there are beside it") {
     coordinator.handle(t0, Coordinator::Said{LinkId{link}, join});
     coordinator.handle(t0, Coordinator::StoreReady{join.job, 4000});
   }
-  // A look shortly before each lease ends.
+  // Shortly before each lease ends.
   CHECK(coordinator.next_deadline() == t0 + 1s - bounds::coordinator_nap);
   coordinator.handle(t0 + 500ms, Coordinator::Said{LinkId{1}, link::Heartbeat{.sent = 1s}});
   CHECK(coordinator.next_deadline() == t0 + 1500ms - bounds::coordinator_nap);
@@ -301,11 +300,11 @@ TEST_CASE("each job keeps its own time, however many there are beside it") {
   CHECK_FALSE(coordinator.knows("job1"));
 }
 
-TEST_CASE("whoever asks who hosts is told, itself too, and a second master is noted") {
+TEST_CASE("every node that asks for the host gets an answer, and a second master is reported") {
   Coordinator coordinator = host();
   const link::WhoHosts question{.job = "j", .host = "beta", .pid = 2, .agent = 5};
   open(coordinator, b);
-  // Nobody sits here yet: whose address it is cannot be told.
+  // No node has a seat here yet, so the owner of the address is unknown.
   CHECK(said<link::Hosts>(coordinator.handle(t0, Coordinator::Said{b, question})).empty());
   coordinator.handle(t0, Coordinator::Opened{{.link = a, .peer = "127.0.0.1", .local = true}});
   link::Join local = single("j");
@@ -327,7 +326,7 @@ TEST_CASE("whoever asks who hosts is told, itself too, and a second master is no
   CHECK(all<coordinator::Note>(itself).empty());
 }
 
-TEST_CASE("a daemon answers that it hosts no job of its own, and nothing begins") {
+TEST_CASE("a daemon answers that it hosts no job of its own, and no job starts") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   const auto answered = coordinator.handle(t0, Coordinator::Said{a, link::WhoHosts{.job = "j"}});
@@ -335,9 +334,9 @@ TEST_CASE("a daemon answers that it hosts no job of its own, and nothing begins"
   CHECK(coordinator.job_count() == 0);
 }
 
-TEST_CASE("those who wait for a master that cannot come yet are told why, until it is there") {
+TEST_CASE("nodes that wait for a master that cannot come yet receive the reason until it joins") {
   Coordinator coordinator{
-      {.only = JobTerms{.id = "j", .nodes_min = 3, .nodes_max = 3}, .options = patient}};
+      {.only = JobTerms{.id = "j", .nodes_min = 3, .nodes_max = 3}, .options = job_options}};
   coordinator.handle(t0, Coordinator::MasterWaits{"the master cannot resolve its own name"});
   const auto come = [&](LinkId link, int rank) {
     auto join = single("j");
@@ -354,27 +353,27 @@ TEST_CASE("those who wait for a master that cannot come yet are told why, until 
   second.nodes_min = second.nodes_max = 3;
   second.lease = std::chrono::milliseconds(3000);
   coordinator.handle(t0, Coordinator::Said{b, second});
-  const auto told = [&](TimePoint now) {
+  const auto waiting_at = [&](TimePoint now) {
     coordinator.handle(now, Coordinator::Said{b, link::Heartbeat{.sent = 1s}});
     return said<link::Waiting>(coordinator.advance(now));
   };
-  told(t0 + 2s);
-  told(t0 + 4s);
-  const auto waiting = told(t0 + 5s);
+  waiting_at(t0 + 2s);
+  waiting_at(t0 + 4s);
+  const auto waiting = waiting_at(t0 + 5s);
   REQUIRE(waiting.size() == 1);
   CHECK(
       waiting[0].reason ==
       "1 of 3 nodes have joined; missing: node rank 0, node rank 2; the master cannot resolve its "
       "own name");
   come(a, 0);
-  told(t0 + 7s);
-  told(t0 + 9s);
-  const auto later = told(t0 + 10s);
+  waiting_at(t0 + 7s);
+  waiting_at(t0 + 9s);
+  const auto later = waiting_at(t0 + 10s);
   REQUIRE_FALSE(later.empty());
   CHECK(later[0].reason == "2 of 3 nodes have joined; missing: node rank 2");
 }
 
-TEST_CASE("the host of a job that is over stays for those who are connected and not told yet") {
+TEST_CASE("the host of an ended job stays until all connected nodes have the result") {
   Coordinator coordinator = host();
   coordinator.handle(t0, Coordinator::Opened{{.link = a, .peer = "127.0.0.1", .local = true}});
   coordinator.handle(t0, Coordinator::Said{a, single("j")});
@@ -390,7 +389,7 @@ TEST_CASE("the host of a job that is over stays for those who are connected and 
   CHECK(coordinator.done());
 }
 
-TEST_CASE("who asks a daemon how a job ended that it has forgotten does not begin another") {
+TEST_CASE("a question about the end of a forgotten job does not start another") {
   Coordinator coordinator = daemon();
   open(coordinator, a);
   auto join = single("j");

@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the earliest deadline is the next, whoever it is moved for") {
+TEST_CASE("the earliest deadline is next after every change") {
   DeadlineQueue deadline_queue;
   CHECK_FALSE(deadline_queue.next());
   deadline_queue.plan("a", t0 + 5s);
@@ -32,12 +32,12 @@ TEST_CASE("the earliest deadline is the next, whoever it is moved for") {
   CHECK(deadline_queue.deadline_of("a") == t0 + 1s);
   deadline_queue.plan("a", std::nullopt);
   CHECK_FALSE(deadline_queue.deadline_of("a"));
-  deadline_queue.plan("nobody", std::nullopt);
+  deadline_queue.plan("unknown", std::nullopt);
   CHECK(deadline_queue.next() == t0 + 4s);
   CHECK(deadline_queue.size() == 2);
 }
 
-TEST_CASE("who is due is taken out, the earliest first and then by name") {
+TEST_CASE("due entries are removed, the earliest first and then by name") {
   DeadlineQueue deadline_queue;
   deadline_queue.plan("late", t0 + 3s);
   deadline_queue.plan("y", t0 + 2s);
@@ -49,7 +49,7 @@ TEST_CASE("who is due is taken out, the earliest first and then by name") {
   CHECK(deadline_queue.next() == t0 + 3s);
 }
 
-TEST_CASE("ten thousand random moves agree with a sorted list") {
+TEST_CASE("ten thousand random changes agree with a sorted list") {
   DeadlineQueue deadline_queue;
   std::map<std::string, TimePoint> plain;
   std::minstd_rand random(7);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon all of whose places for jobs are taken.
+// A daemon whose places for jobs are all taken.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr TimePoint t0{};
-const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+const JobOptions job_options{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 template <class A>
 std::vector<A> all(const Coordinator::Actions& actions) {
@@ -32,12 +32,13 @@ std::string refusal(const Coordinator::Actions& actions) {
   return "";
 }
 
-// A daemon and those who come to it, one link after the other.
+// A daemon and its clients, one link after the other.
 struct Daemon {
   explicit Daemon(std::size_t jobs)
-      : coordinator{
-            {.only = {}, .options = patient, .limits = {.jobs = jobs, .jobs_per_source = 100}}} {}
-  // A job of one node begins. What was said to whoever wanted it.
+      : coordinator{{.only = {},
+                     .options = job_options,
+                     .limits = {.jobs = jobs, .jobs_per_source = 100}}} {}
+  // A job of one node starts. Returns the messages to all clients.
   Coordinator::Actions begin(TimePoint now, const std::string& job) {
     const LinkId link{++last};
     coordinator.handle(now, Coordinator::Opened{{.link = link, .peer = "10.0.0.1"}});
@@ -57,7 +58,7 @@ struct Daemon {
 
 }  // namespace
 
-TEST_CASE("a newcomer gets the place of the job that its nodes left first, and no other") {
+TEST_CASE("a new job gets only the place of the job whose nodes left first") {
   Daemon daemon(3);
   daemon.begin(t0, "alive");
   daemon.begin(t0, "later");
@@ -79,7 +80,7 @@ TEST_CASE("a newcomer gets the place of the job that its nodes left first, and n
   CHECK_FALSE(daemon.coordinator.check().has_value());
 }
 
-TEST_CASE("a job with a node that is connected keeps its place, and who comes is refused") {
+TEST_CASE("a job with a connected node keeps its place, and a new job is rejected") {
   Daemon daemon(2);
   daemon.begin(t0, "one");
   daemon.begin(t0, "two");
@@ -88,7 +89,7 @@ TEST_CASE("a job with a node that is connected keeps its place, and who comes is
   CHECK(daemon.coordinator.job_count() == 2);
 }
 
-TEST_CASE("nobody begins a job whose nodes may still compute since it lost its place") {
+TEST_CASE("a displaced job's name is reserved while its nodes may still compute") {
   Daemon daemon(1);
   daemon.begin(t0, "j");
   daemon.leave(t0 + 10s, 1);
@@ -97,15 +98,15 @@ TEST_CASE("nobody begins a job whose nodes may still compute since it lost its p
   CHECK(refusal(daemon.begin(t0 + 30s, "j")) ==
         "job \"j\" was dropped after all of its nodes had disconnected; its workers may still run "
         "for 80 s: retry after that, or use another --rdzv-id");
-  // From the moment in which their own lease is over.
+  // From the moment their own lease expires.
   REQUIRE(daemon.coordinator.next_deadline() <= t0 + 110s);
   daemon.coordinator.advance(t0 + 110s);
   CHECK(refusal(daemon.begin(t0 + 110s, "j")) == "");
   CHECK(daemon.coordinator.knows("j"));
 }
 
-TEST_CASE("four addresses that take all they may and leave keep no job out") {
-  Coordinator coordinator{{.only = {}, .options = patient}};
+TEST_CASE("four addresses that take all their places and leave do not block other jobs") {
+  Coordinator coordinator{{.only = {}, .options = job_options}};
   std::uint64_t last = 0;
   const auto come = [&](const std::string& peer, const std::string& job) {
     const LinkId link{++last};
@@ -117,7 +118,7 @@ TEST_CASE("four addresses that take all they may and leave keep no job out") {
     return true;
   };
   for (int i = 0; i < 1200; ++i) {
-    // They keep their links: nothing of theirs is given to others.
+    // They keep their links, so none of their places is given away.
     come("10.6.6." + std::to_string(i % 4), "squat" + std::to_string(i));
   }
   CHECK(coordinator.job_count() < bounds::jobs_max);

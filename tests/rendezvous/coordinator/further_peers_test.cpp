@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node that reaches its master from several addresses: workers may come from each of them, and
-// nobody from one that was only claimed.
+// A node that reaches its master from several addresses: workers are admitted from each of them,
+// but not from an address that was only claimed.
 
 #include <doctest/doctest.h>
 
@@ -26,14 +26,14 @@ Coordinator host() {
       {.only = JobTerms{.id = "j", .restarts = {.max = 1}}, .options = {.lease = 3s}}};
 }
 
-// Somebody speaks from there; what the coordinator does.
+// Sends that message from that address; returns the coordinator's actions.
 Coordinator::Actions speak(Coordinator& coordinator, const link::WhoHosts& who,
                            const std::string& peer, LinkId link = another_link) {
   coordinator.handle(t0, Coordinator::Opened{{.link = link, .peer = peer}});
   return coordinator.handle(t0, Coordinator::Said{link, who});
 }
 
-// The node joins, from 10.0.0.1 and with a claim; it is the only one.
+// The node joins from 10.0.0.1 with a claim, as the only node.
 Coordinator::Actions join(Coordinator& coordinator, std::uint32_t agent = node.agent) {
   coordinator.handle(t0, Coordinator::Opened{{.link = link_of_node, .peer = "10.0.0.1"}});
   return coordinator.handle(t0,
@@ -55,20 +55,20 @@ std::string hung_up(const Coordinator::Actions& actions) {
 
 }  // namespace
 
-TEST_CASE("who introduces itself first is admitted from there as soon as its round is sealed") {
+TEST_CASE("an address introduced before the join is admitted when the round is sealed") {
   Coordinator coordinator = host();
   const auto answer = speak(coordinator, node, "fd00::7");
   REQUIRE(answer.size() == 1);
   CHECK(std::get<link::Hosts>(std::get<coordinator::Say>(answer[0]).message).itself);
   CHECK_FALSE(coordinator.admit("j", "fd00::7").has_value());
-  // Its other link is of no use any more.
+  // Its other link is of no further use.
   CHECK(hung_up(join(coordinator)) == "the agent has joined");
   CHECK(coordinator.admit("j", "fd00::7").has_value());
   CHECK(coordinator.admit("j", "10.0.0.1").has_value());
   CHECK_FALSE(coordinator.admit("j", "fd00::8").has_value());
 }
 
-TEST_CASE("who introduces itself when it has joined is admitted from there at once") {
+TEST_CASE("an address introduced after the join is admitted at once") {
   Coordinator coordinator = host();
   join(coordinator);
   CHECK_FALSE(coordinator.admit("j", "fd00::7").has_value());
@@ -80,19 +80,19 @@ TEST_CASE("who introduces itself when it has joined is admitted from there at on
   CHECK(coordinator.admit("j", "127.0.0.1").has_value());
 }
 
-TEST_CASE("an introduction counts while its link is there, and is made once") {
+TEST_CASE("an introduction counts while its link exists, and only once") {
   Coordinator coordinator = host();
   speak(coordinator, node, "fd00::7");
-  SUBCASE("it ends") {
+  SUBCASE("the link ends") {
     coordinator.handle(t0, Coordinator::Closed{another_link, "it went"});
   }
-  SUBCASE("nobody joins for it") {
+  SUBCASE("no node joins for it") {
     coordinator.advance(t0 + bounds::first_message_timeout - bounds::coordinator_nap);
     coordinator.advance(t0 + bounds::first_message_timeout - bounds::coordinator_blink);
     CHECK(hung_up(coordinator.advance(t0 + bounds::first_message_timeout)) ==
           "no message after the greeting");
   }
-  SUBCASE("it introduces itself again") {
+  SUBCASE("the agent introduces itself again") {
     CHECK(hung_up(coordinator.handle(t0, Coordinator::Said{another_link, node})) ==
           "introduced itself twice");
     coordinator.handle(t0, Coordinator::Closed{another_link, "hung up"});
@@ -102,7 +102,7 @@ TEST_CASE("an introduction counts while its link is there, and is made once") {
   CHECK_FALSE(coordinator.admit("j", "fd00::7").has_value());
 }
 
-TEST_CASE("who does not know the number of an agent is not taken for it") {
+TEST_CASE("a client without the agent's number is not taken for the agent") {
   link::WhoHosts unidentified = node;
   SUBCASE("another number") {
     unidentified.agent = 10;
@@ -126,19 +126,19 @@ TEST_CASE("who does not know the number of an agent is not taken for it") {
   }
 }
 
-TEST_CASE("an agent without a number cannot introduce itself: it could be anybody") {
-  link::WhoHosts nobody = node;
-  nobody.agent = 0;
+TEST_CASE("an agent without a number cannot introduce itself") {
+  link::WhoHosts unnumbered = node;
+  unnumbered.agent = 0;
   for (const bool joins_first : {true, false}) {
     Coordinator coordinator = host();
     if (joins_first) join(coordinator, 0);
-    speak(coordinator, nobody, "10.0.0.9");
+    speak(coordinator, unnumbered, "10.0.0.9");
     if (!joins_first) join(coordinator, 0);
     CHECK_FALSE(coordinator.admit("j", "10.0.0.9").has_value());
   }
 }
 
-TEST_CASE("a node has a few addresses, and they are strange when its round is over") {
+TEST_CASE("a node has a limited number of addresses, which lose access when its round ends") {
   Coordinator coordinator = host();
   join(coordinator);
   const auto nth = [](std::size_t n) { return "fd00::" + std::to_string(n); };

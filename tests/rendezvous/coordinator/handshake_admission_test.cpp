@@ -14,7 +14,7 @@ constexpr TimePoint start{};
 
 }  // namespace
 
-TEST_CASE("a place is free again when somebody is through, and when their time is over") {
+TEST_CASE("a place is free again after a handshake succeeds or times out") {
   HandshakeAdmission places(2, 5s);
   const auto one = places.take(start, "10.0.0.1").id;
   const auto two = places.take(start + 1s, "10.0.0.1").id;
@@ -31,17 +31,17 @@ TEST_CASE("a place is free again when somebody is through, and when their time i
   CHECK(places.next_deadline() == std::nullopt);
 }
 
-TEST_CASE("where all places are taken, the address that has most of them gives one up") {
+TEST_CASE("when all places are taken, the address with the most of them gives one up") {
   HandshakeAdmission places(4, 5s);
   const auto agent = places.take(start, "10.0.0.7").id;
   const auto first = places.take(start, "10.0.0.66").id;
   const auto second = places.take(start, "10.0.0.66").id;
   CHECK(places.take(start, "10.0.0.66").evicted == std::nullopt);
-  // However often it comes, it pushes out itself.
+  // However often it connects, it displaces itself.
   CHECK(places.take(start, "10.0.0.66").evicted == first);
   CHECK(places.take(start, "10.0.0.66").evicted == second);
   CHECK(places.size() == 4);
-  // And makes room for others.
+  // It also makes room for others.
   const auto other = places.take(start, "10.0.0.8");
   CHECK(other.evicted.has_value());
   CHECK(other.evicted != agent);
@@ -50,13 +50,14 @@ TEST_CASE("where all places are taken, the address that has most of them gives o
   CHECK(places.size() == 2);
 }
 
-TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever somebody's name") {
+TEST_CASE(
+    "a flood from very many addresses displaces its own oldest, whatever the order of names") {
   constexpr std::size_t most = 64;
   HandshakeAdmission places(most, 5s);
   const auto from = [](std::size_t number) { return "10.9.0." + std::to_string(number); };
   std::size_t number = 0;
   for (; number < most; ++number) places.take(start, from(number));
-  // Its address is the first in the order of their names.
+  // Its address sorts first.
   const auto honest = places.take(start, "10.0.0.1");
   CHECK(honest.evicted == HandshakeId{1});
   for (std::size_t more = 1; more < most; ++more, ++number) {
@@ -65,7 +66,7 @@ TEST_CASE("a flood from very many addresses pushes out its own oldest, whatever 
   CHECK(places.take(start, from(number)).evicted == honest.id);
 }
 
-TEST_CASE("the oldest handshake of an address is found, and of none that which gives way") {
+TEST_CASE("the oldest handshake of an address is found, or of all the next to be evicted") {
   HandshakeAdmission places(8, 5s);
   CHECK_FALSE(places.oldest_of("").has_value());
   const auto first = places.take(TimePoint{}, "10.0.0.1").id;

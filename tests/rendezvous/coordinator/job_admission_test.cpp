@@ -14,7 +14,7 @@ namespace {
 
 constexpr TimePoint t0{};
 
-// As many as it may have, `most` at most.
+// Takes as many places as allowed, up to `most`.
 std::size_t take_all(JobAdmission& places, const std::string& address, std::size_t most) {
   std::size_t taken = 0;
   while (taken < most && !places.is_full() && places.check(t0, "j", address)) {
@@ -50,13 +50,13 @@ TEST_CASE("the last quarter of the places is for addresses that have few") {
   CHECK(reason(places, t0, "10.6.6.4") == "");
 }
 
-TEST_CASE("where a site lets one address have all places, none is kept for others") {
+TEST_CASE("if a site lets one address have all places, none is reserved for others") {
   JobAdmission places({.jobs = 100, .per_source = 100});
   CHECK(take_all(places, "10.0.0.1", 2000) == 100);
   CHECK(places.is_full());
 }
 
-TEST_CASE("the name of a job that lost its place is nobody's until its nodes have ended") {
+TEST_CASE("the name of a displaced job is reserved until its nodes have ended") {
   JobAdmission places({.jobs = 2, .per_source = 2});
   places.take("10.6.6.1");
   places.take("10.6.6.1");
@@ -67,7 +67,7 @@ TEST_CASE("the name of a job that lost its place is nobody's until its nodes hav
         "job \"j\" was dropped after all of its nodes had disconnected; its workers may still run "
         "for 60 s: retry after that, or use another --rdzv-id");
   CHECK(places.check(t0, "k", "10.0.0.1").has_value());
-  // It counts for who began it: else one address could have any number of names kept.
+  // It counts for the address that started it, or one address could reserve any number of names.
   CHECK_FALSE(places.check(t0, "k", "10.6.6.1").has_value());
   CHECK(places.next_to_forget() == t0 + 90s);
   places.forget_names(t0 + 90s);
@@ -75,7 +75,7 @@ TEST_CASE("the name of a job that lost its place is nobody's until its nodes hav
   CHECK_FALSE(places.next_to_forget().has_value());
 }
 
-TEST_CASE("so many names are kept, and then no job loses its place any more") {
+TEST_CASE("the number of reserved names is limited, and at the limit no job is displaced") {
   constexpr std::size_t most = bounds::job_names_kept_max;
   JobAdmission places({.jobs = 2 * most, .per_source = 2 * most});
   for (std::size_t i = 0; i < most; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon that is one of several, of which one leads.
+// A daemon in a cluster with one leader.
 
 #include <doctest/doctest.h>
 
@@ -48,7 +48,7 @@ Coordinator::Actions comes(Coordinator& coordinator, LinkId link, const link::Jo
   return actions;
 }
 
-// What was said on that link, of that kind.
+// The messages of that kind that were sent on that link.
 template <class M>
 std::vector<M> said(const Coordinator::Actions& actions, LinkId link) {
   std::vector<M> words;
@@ -71,7 +71,7 @@ std::vector<A> all(const Coordinator::Actions& actions) {
 
 }  // namespace
 
-TEST_CASE("one that follows gives nobody a seat, and says where the one is that leads") {
+TEST_CASE("a follower rejects joins and names the leader") {
   Coordinator coordinator = follower();
   CHECK(coordinator.follows());
   CHECK_FALSE(coordinator.epoch());
@@ -87,7 +87,7 @@ TEST_CASE("one that follows gives nobody a seat, and says where the one is that 
   CHECK(coordinator.job_count() == 0);
 }
 
-TEST_CASE("one that leads says so to agents that turn, and has patience with their nodes") {
+TEST_CASE("a leader says so to agents that know of leaders, and gives their nodes longer leases") {
   Coordinator coordinator = leader();
   CHECK(coordinator.epoch() == 7);
   const auto begun = comes(coordinator, LinkId{1}, node());
@@ -102,14 +102,14 @@ TEST_CASE("one that leads says so to agents that turn, and has patience with the
   CHECK(coordinator.handle(t0, Coordinator::MembersChanged{{"a:1", "c:1"}}).empty());
 }
 
-TEST_CASE("an agent of before turns is told nothing that it does not know") {
+TEST_CASE("an older agent receives no message that it does not know") {
   Coordinator coordinator = leader();
   const auto begun = comes(coordinator, LinkId{1}, node(0, false));
   CHECK(said<link::Members>(begun, LinkId{1}).empty());
   CHECK(said<link::Sealed>(begun, LinkId{1}).size() == 1);
 }
 
-TEST_CASE("one that leads no more tells nobody anything but that, and forgets its jobs") {
+TEST_CASE("a daemon that lost leadership sends only that, and forgets its jobs") {
   Coordinator coordinator = leader();
   comes(coordinator, LinkId{1}, node());
   coordinator.handle(t0, Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.2"}});
@@ -126,14 +126,14 @@ TEST_CASE("one that leads no more tells nobody anything but that, and forgets it
   CHECK(all<coordinator::KeepRecord>(deposed).empty());
   CHECK(coordinator.job_count() == 0);
   CHECK(coordinator.follows());
-  // What its links still say is of nobody.
+  // Messages on its old links are ignored.
   CHECK(coordinator.handle(t0, Coordinator::Said{LinkId{1}, link::Heartbeat{}}).empty());
   CHECK(coordinator.handle(t0, Coordinator::Closed{LinkId{1}, "hung up"}).empty());
   CHECK_FALSE(coordinator.check());
   CHECK_FALSE(coordinator.next_deadline());
 }
 
-TEST_CASE("one that leads again goes on with what it is given, and with nothing of before") {
+TEST_CASE("a daemon that leads again has only the jobs that it is given") {
   Coordinator first = leader();
   comes(first, LinkId{1}, node());
   const JobRecord record = first.record_of("j");
@@ -147,7 +147,7 @@ TEST_CASE("one that leads again goes on with what it is given, and with nothing 
   CHECK_FALSE(first.find("j")->has_lost_its_store());
 }
 
-TEST_CASE("an agent that has followed a later one is not served, and nobody else is disturbed") {
+TEST_CASE("an agent that has followed a later leader is rejected, without effect on others") {
   Coordinator coordinator = leader();
   const auto turned = comes(coordinator, LinkId{1}, node(8));
   CHECK(said<link::NotLeading>(turned, LinkId{1}).size() == 1);
@@ -157,7 +157,7 @@ TEST_CASE("an agent that has followed a later one is not served, and nobody else
   CHECK(said<link::Sealed>(comes(coordinator, LinkId{2}, node(7)), LinkId{2}).size() == 1);
 }
 
-TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
+TEST_CASE("a command is rejected while there is no leader, with the address to ask") {
   Coordinator coordinator = follower();
   coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
   const auto answered = coordinator.handle(
@@ -167,32 +167,32 @@ TEST_CASE("an order is refused where nobody leads, with the place to ask at") {
         "this cpprund is a standby; use the leader at 10.0.0.9:29400");
 }
 
-TEST_CASE("who leads is asked to hand over, and whoever asked is told what came of it") {
+TEST_CASE("a leader is asked to transfer leadership, and the client receives the result") {
   Coordinator coordinator = leader();
   const OperatorCommand command{.kind = OperatorCommand::Kind::handover, .by = "uid 7"};
   const auto asked = coordinator.handle(t0, Coordinator::Ordered{3, command});
   CHECK(all<coordinator::Answered>(asked).empty());
   CHECK(all<coordinator::HandOver>(asked) == std::vector{coordinator::HandOver{3, command}});
-  // By then another one leads.
+  // By then another daemon is the leader.
   coordinator.handle(t0, Coordinator::Follows{"b leads", "10.0.0.9", 29400});
   const CommandResult outcome{CommandResult::Kind::done, "\"b\" leads"};
-  const auto told = coordinator.handle(t0, Coordinator::HandedOver{3, command, outcome});
-  CHECK(all<coordinator::Answered>(told) ==
+  const auto result = coordinator.handle(t0, Coordinator::HandedOver{3, command, outcome});
+  CHECK(all<coordinator::Answered>(result) ==
         std::vector{coordinator::Answered{3, command, outcome}});
-  CHECK(all<coordinator::Note>(told)[0].line == "uid 7 asks to hand over: \"b\" leads");
+  CHECK(all<coordinator::Note>(result)[0].line == "uid 7 asks to hand over: \"b\" leads");
 }
 
-TEST_CASE("one that stands by hands nothing over, and says who can") {
+TEST_CASE("a standby rejects a transfer and names the leader") {
   Coordinator coordinator = follower();
   coordinator.handle(t0, Coordinator::Follows{"a leads", "10.0.0.9", 29400});
-  const auto told =
+  const auto result =
       coordinator.handle(t0, Coordinator::Ordered{1, {.kind = OperatorCommand::Kind::handover}});
-  REQUIRE(all<coordinator::Answered>(told).size() == 1);
-  CHECK(all<coordinator::Answered>(told)[0].outcome.sentence ==
+  REQUIRE(all<coordinator::Answered>(result).size() == 1);
+  CHECK(all<coordinator::Answered>(result)[0].outcome.sentence ==
         "this cpprund is a standby; use the leader at 10.0.0.9:29400");
 }
 
-TEST_CASE("whoever comes before it leads is heard when it does, with all that was said") {
+TEST_CASE("messages that arrive just before the daemon leads are processed when it does") {
   Coordinator before = leader();
   comes(before, LinkId{1}, node());
   Coordinator successor = follower();
@@ -212,7 +212,7 @@ TEST_CASE("whoever comes before it leads is heard when it does, with all that wa
   CHECK(said<link::Finish>(heard, LinkId{9})[0].exit_code == 0);
 }
 
-TEST_CASE("whoever waits for it to lead is turned away where another one does") {
+TEST_CASE("a client that waits for a daemon to lead is rejected when another leads") {
   Coordinator successor = follower();
   successor.handle(t0, Coordinator::Follows{.reason = "a hands over", .is_about_to_lead = true});
   successor.handle(t0, Coordinator::Opened{{.link = LinkId{9}, .peer = "10.0.0.1"}});
@@ -221,7 +221,7 @@ TEST_CASE("whoever waits for it to lead is turned away where another one does") 
       t0, Coordinator::Follows{.reason = "\"c\" leads", .address = "10.0.0.3", .port = 1});
   REQUIRE(said<link::NotLeading>(answer, LinkId{9}).size() == 1);
   CHECK(said<link::NotLeading>(answer, LinkId{9})[0].address == "10.0.0.3");
-  // Whatever it has said before it heard that is nobody's.
+  // Its earlier messages are dropped.
   CHECK(successor.handle(t0, Coordinator::Said{LinkId{9}, link::Drained{}}).empty());
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Links that have not said yet who they are.
+// Links that have not identified themselves yet.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr TimePoint t0{};
 constexpr LinkId a{1};
-const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+const JobOptions job_options{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
 link::Join single(std::string job) {
   return {
@@ -36,8 +36,8 @@ void open(Coordinator& coordinator, LinkId link) {
 
 }  // namespace
 
-TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and agents stay") {
-  Coordinator coordinator{{.only = {}, .options = patient, .limits = {.newcomers = 2}}};
+TEST_CASE("among many silent links the longest silent are closed soon, and agents stay") {
+  Coordinator coordinator{{.only = {}, .options = job_options, .limits = {.newcomers = 2}}};
   open(coordinator, a);
   coordinator.handle(t0, Coordinator::Said{a, single("k")});
   coordinator.handle(t0, Coordinator::StoreReady{"k", 4000});
@@ -49,15 +49,15 @@ TEST_CASE("in a crowd of links that say nothing the longest silent go soon, and 
   REQUIRE(gone.size() == 2);
   CHECK(gone[0].link == LinkId{11});
   CHECK(gone[1].link == LinkId{12});
-  // There is room now for those who are left to take their time.
+  // Now there is room for the remaining links to take their time.
   CHECK(coordinator.next_deadline() > soon);
   CHECK(hung_up(coordinator.advance(soon + 1s)).empty());
 }
 
-TEST_CASE("who greets and says nothing holds up the end of a hosted job for a moment only") {
+TEST_CASE("a link that is silent after its greeting delays the end of a hosted job only briefly") {
   link::Join join = single("k");
-  join.lease = patient.lease;
-  Coordinator coordinator{{.only = terms_of(join), .options = patient}};
+  join.lease = job_options.lease;
+  Coordinator coordinator{{.only = terms_of(join), .options = job_options}};
   coordinator.handle(t0, Coordinator::Opened{{.link = a, .peer = "10.0.0.1", .local = true}});
   coordinator.handle(t0, Coordinator::Said{a, join});
   open(coordinator, LinkId{11});

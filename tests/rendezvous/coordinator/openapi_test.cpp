@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// docs/openapi.json says what can be asked for and what the answers look like. It is true: every
-// address, parameter and status of it is there, and no other; real answers have the members and
-// types of its schemas, and no others.
+// docs/openapi.json describes the HTTP API, and these tests check both directions: the server has
+// every path, parameter and status in the file and no others, and real answers have the members and
+// types of its schemas and no others.
 
 #include <doctest/doctest.h>
 
@@ -51,7 +51,7 @@ Words keys_of(const json& object) {
   return keys;
 }
 
-// What the file says of each address that has that method.
+// The file's entry for each path that has that method.
 std::map<std::string, json> operations(const json& file, const char* method) {
   std::map<std::string, json> found;
   for (const auto& [path, item] : file["paths"].items()) {
@@ -87,7 +87,7 @@ http::Request post(const std::string& path, const json& body) {
           .content_type = "application/json"};
 }
 
-// 200: it is an order.
+// 200: the request is a command.
 unsigned status_of(const http::Request& request) {
   const HostNames names;
   const auto taken = order_of(request, {.by_loopback = true, .user = own}, {names, own});
@@ -100,7 +100,7 @@ const json& schema_of_body(const json& file, const json& operation) {
   return file["components"]["schemas"][content["schema"]["$ref"].get<std::string>().substr(21)];
 }
 
-// What has to be in it.
+// Its required members.
 json least_body(const json& schema) {
   json body = json::object();
   for (const json& key : schema.value("required", json::array())) {
@@ -123,23 +123,23 @@ Table failed_once() {
              link::Failed{.round = RoundNumber{1},
                           .failure = {.rank = Rank{0}, .pid = 8, .status = {true, 9}}});
   table.drained(t0 + 6s, 1, {a, b});
-  const link::WorkerStats told{.local_rank = LocalRank{0},
-                               .pid = 70,
-                               .state = WorkerState::running,
-                               .step = 5,
-                               .millisteps_per_second = 900,
-                               .samples = 80,
-                               .checkpoint_step = 4,
-                               .last_beat = 1s,
-                               .total = 9,
-                               .metrics = {{"loss", 0.5}, {"lr", {}}},
-                               .resident_kib = 9,
-                               .cpu_percent = 99,
-                               .last_words = 2s,
-                               .last_line = "step 12",
-                               .gpu = link::GpuUse{.index = 1, .percent = 50}};
+  const link::WorkerStats reported{.local_rank = LocalRank{0},
+                                   .pid = 70,
+                                   .state = WorkerState::running,
+                                   .step = 5,
+                                   .millisteps_per_second = 900,
+                                   .samples = 80,
+                                   .checkpoint_step = 4,
+                                   .last_beat = 1s,
+                                   .total = 9,
+                                   .metrics = {{"loss", 0.5}, {"lr", {}}},
+                                   .resident_kib = 9,
+                                   .cpu_percent = 99,
+                                   .last_words = 2s,
+                                   .last_line = "step 12",
+                                   .gpu = link::GpuUse{.index = 1, .percent = 50}};
   const link::WorkerStats silent{.local_rank = LocalRank{1}, .state = WorkerState::running};
-  table.hear(t0 + 8s, b, link::Status{RoundNumber{2}, {told, silent}});
+  table.hear(t0 + 8s, b, link::Status{RoundNumber{2}, {reported, silent}});
   const link::WorkerStats begun{
       .local_rank = LocalRank{0}, .state = WorkerState::running, .step = 1, .gpu = link::GpuUse{}};
   table.hear(t0 + 8s, a, link::Status{RoundNumber{2}, {begun}});
@@ -156,7 +156,7 @@ Table over() {
   return table;
 }
 
-// One that has its seat, and a spare that has none.
+// A node with a seat and a spare without one.
 Table with_spare() {
   Table table(0, 1, 1);
   for (const LinkId link : {a, b}) {
@@ -168,7 +168,7 @@ Table with_spare() {
   return table;
 }
 
-// With everything that there may be to show of it.
+// With every optional member set.
 DaemonSnapshot a_daemon() {
   return {.name = "a",
           .place = "a:29400",
@@ -220,7 +220,7 @@ void look_at(Schemas& schemas, const Table& table) {
 
 }  // namespace
 
-TEST_CASE("every address that shows something is in the file, and the reverse") {
+TEST_CASE("every readable path of the server is in the file, and the reverse") {
   const json file = document();
   const auto described = operations(file, "get");
   Words routes{"/api/v1/events"};
@@ -235,25 +235,25 @@ TEST_CASE("every address that shows something is in the file, and the reverse") 
       accepting.accept = type;
       CHECK(get(accepting).type.starts_with(type));
     }
-    Words statuses{"200", "401", "403", "414", "431"};  // the server's, whatever the address
+    Words statuses{"200", "401", "403", "414", "431"};  // from the server, for any path
     http::Request elsewhere = request;
     elsewhere.host = "evil.example";
-    // Events are the server's as well, and are asked for by one of our names in the same way.
+    // Events are served by the server too, and are requested with a valid host name.
     statuses.insert(std::to_string(answer(with_job(), {}, later, elsewhere).status));
     statuses.insert(std::to_string(get({.target = request.target + "?bogus"}).status));
-    if (path == "/api/v1/daemon") {  // a cpprun is none
+    if (path == "/api/v1/daemon") {  // a cpprun is not a daemon
       statuses.insert(std::to_string(answer(with_job(), {}, later, request).status));
     }
     if (path.find("{id}") != std::string::npos) {
       auto unknown = path;
-      unknown.replace(unknown.find("{id}"), 4, "nobody");
+      unknown.replace(unknown.find("{id}"), 4, "unknown");
       statuses.insert(std::to_string(get({.target = unknown}).status));
     }
     CHECK(statuses == keys_of(operation["responses"]));
   }
 }
 
-TEST_CASE("every parameter in the file is taken") {
+TEST_CASE("every parameter in the file is accepted") {
   for (const auto& [path, operation] : operations(document(), "get")) {
     for (const json& parameter : operation.value("parameters", json::array())) {
       if (parameter["in"] != "query") continue;
@@ -269,7 +269,7 @@ TEST_CASE("every parameter in the file is taken") {
   }
 }
 
-TEST_CASE("every order is in the file, and the reverse") {
+TEST_CASE("every command is in the file, and the reverse") {
   Words routes;
   // The last of them.
   for (int i = 0; i <= static_cast<int>(OperatorCommand::Kind::handover); ++i) {
@@ -285,7 +285,7 @@ TEST_CASE("every order is in the file, and the reverse") {
   for (const auto& [path, operation] : described) {
     CAPTURE(path);
     const json body = least_body(schema_of_body(file, operation));
-    // An empty object at least: its type has to be said.
+    // At least an empty object, because its type is required.
     CHECK(operation["requestBody"]["required"] == true);
     const http::Request request = post(path, body);
     http::Request elsewhere = request;
@@ -294,7 +294,7 @@ TEST_CASE("every order is in the file, and the reverse") {
     untyped.content_type.clear();
     http::Request by_page = request;
     by_page.origin = "http://evil.example";
-    Words statuses{"401", "413", "414", "431"};  // the server's, whatever the address
+    Words statuses{"401", "413", "414", "431"};  // from the server, for any path
     for (const auto& each : {request, elsewhere, untyped, by_page, post(path, {{"bogus", 1}})}) {
       statuses.insert(std::to_string(status_of(each)));
     }
@@ -306,7 +306,7 @@ TEST_CASE("every order is in the file, and the reverse") {
   }
 }
 
-TEST_CASE("an order takes what the file says it takes, and nothing else") {
+TEST_CASE("a command accepts exactly the parameters in the file") {
   const json file = document();
   const auto described = operations(file, "post");
   json examples;
@@ -333,7 +333,7 @@ TEST_CASE("an order takes what the file says it takes, and nothing else") {
   }
 }
 
-TEST_CASE("answers have the members and types of their schemas, and no others") {
+TEST_CASE("answers have exactly the members and types of their schemas") {
   const json file = document();
   Schemas schemas(file);
   look_at(schemas, Table());
@@ -348,7 +348,7 @@ TEST_CASE("answers have the members and types of their schemas, and no others") 
   CHECK(schemas.unseen() == "");
 }
 
-TEST_CASE("events have what the file says all of them have") {
+TEST_CASE("all events have the members that the file lists for them") {
   const json file = document();
   Schemas schemas(file);
   JobEvents events("host0");
@@ -360,7 +360,7 @@ TEST_CASE("events have what the file says all of them have") {
   CHECK(schemas.unseen() == "Event.node: integer\n");
 }
 
-TEST_CASE("what is in no schema, or of another type, is found") {
+TEST_CASE("a value that is in no schema, or of another type, is found") {
   const json file = document();
   Schemas schemas(file);
   schemas.look("Said", {{"said", nullptr}, {"more", "x"}});

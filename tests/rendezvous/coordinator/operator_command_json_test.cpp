@@ -30,14 +30,14 @@ std::string objection(Kind kind, const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("an order needs no words") {
+TEST_CASE("a command needs no body") {
   CHECK(read(Kind::stop, "") == OperatorCommand{.kind = Kind::stop});
   CHECK(read(Kind::restart, "{}") == OperatorCommand{.kind = Kind::restart});
   CHECK(read(Kind::save, "").signal == SIGUSR1);
   CHECK(read(Kind::exclude, "{}").length == 0s);
 }
 
-TEST_CASE("what is said is taken") {
+TEST_CASE("the members of a body are read") {
   CHECK(read(Kind::stop, R"({"reason": "the disk\n is full"})").reason == "the disk? is full");
   CHECK(read(Kind::save, R"({"signal": "SIGUSR2"})").signal == SIGUSR2);
   CHECK(read(Kind::drain, R"({"node": "host-b"})").whom == "host-b");
@@ -50,7 +50,7 @@ TEST_CASE("what is said is taken") {
   CHECK(read(Kind::include, R"({"job": "a"})").job == "a");
 }
 
-TEST_CASE("what cannot be meant is named") {
+TEST_CASE("an invalid member is named") {
   CHECK(objection(Kind::stop, "stop").find("JSON object") != std::string::npos);
   CHECK(objection(Kind::stop, "[]").find("JSON object") != std::string::npos);
   CHECK(objection(Kind::stop, R"({"reason": 7})") == "reason must be a string");

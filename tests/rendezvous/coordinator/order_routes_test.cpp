@@ -41,7 +41,7 @@ http::Response refused(const http::Request& request, const StatusClient& client 
 
 }  // namespace
 
-TEST_CASE("an address says whom, and what is to become of them") {
+TEST_CASE("a path names the target and the command") {
   CHECK(ordered(post("/api/v1/jobs/a/stop", R"({"reason": "enough"})")) ==
         OperatorCommand{
             .kind = OperatorCommand::Kind::stop, .job = "a", .reason = "enough", .by = "uid 1000"});
@@ -56,7 +56,7 @@ TEST_CASE("an address says whom, and what is to become of them") {
             .kind = OperatorCommand::Kind::handover, .reason = "upgrade", .by = "uid 1000"});
 }
 
-TEST_CASE("what is not there is refused with a status") {
+TEST_CASE("an unknown target is rejected with a status") {
   CHECK(refused(post("/api/v1/jobs/a/explode")).status == 404);
   CHECK(refused(post("/api/v1/jobs/a/exclude")).status == 404);
   CHECK(refused(post("/api/v1/hosts/a/stop")).status == 404);
@@ -78,7 +78,7 @@ TEST_CASE("what is not there is refused with a status") {
   CHECK(refused(post("/api/v1/jobs/a/stop", "{")).status == 400);
 }
 
-TEST_CASE("the status page gives commands, as the user whose browser shows it") {
+TEST_CASE("the status page gives commands as the user whose browser shows it") {
   http::Request request = post("/api/v1/jobs/a/stop");
   request.origin = "http://" + request.host;
   CHECK(ordered(request).job == "a");
@@ -87,7 +87,7 @@ TEST_CASE("the status page gives commands, as the user whose browser shows it") 
   CHECK(refused(request).status == 415);
 }
 
-TEST_CASE("no other page in a browser, and nobody else, asks for anything") {
+TEST_CASE("other pages in a browser, and unauthenticated clients, cannot give commands") {
   http::Request request = post("/api/v1/jobs/a/stop");
   for (const char* origin : {"", "null", "http://evil.example", "http://127.0.0.1", "https://",
                              "http://127.0.0.1:29401", "http://127.0.0.1:29400.evil.example"}) {
@@ -112,7 +112,7 @@ TEST_CASE("no other page in a browser, and nobody else, asks for anything") {
   CHECK(refused(post("/api/v1/jobs/a/stop"), {.by_loopback = false, .user = own}).status == 403);
 }
 
-TEST_CASE("each outcome has a status") {
+TEST_CASE("each result has a status") {
   using Kind = CommandResult::Kind;
   CHECK(answer_to({Kind::done, "it is"}).status == 200);
   CHECK(answer_to({Kind::done, "it is"}).body == "{\"said\":\"it is\"}\n");
@@ -121,7 +121,7 @@ TEST_CASE("each outcome has a status") {
   CHECK(answer_to({Kind::not_now, "no"}).status == 409);
 }
 
-TEST_CASE("addresses of orders are told from those that show something") {
+TEST_CASE("paths of commands are distinguished from readable paths") {
   CHECK(is_command_path("/api/v1/jobs/a/stop"));
   CHECK(is_command_path("/api/v1/hosts/a/include"));
   CHECK(is_command_path("/api/v1/daemon/handover"));

@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr TimePoint t0{};
-const JobOptions patient{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
+const JobOptions job_options{.lease = 3s, .status_interval = 5s, .last_call = 30s, .store_port = 7};
 
-// What the node of that owner is told when it asks for a seat.
+// The answer to the join of that owner's node.
 Coordinator::Actions join(Coordinator& coordinator, std::uint64_t link, const std::string& owner) {
   coordinator.handle(
       t0, Coordinator::Opened{{.link = LinkId{link}, .peer = "10.0.0.1", .owner = owner}});
@@ -38,11 +38,11 @@ std::string refusal(const Coordinator::Actions& actions) {
 
 }  // namespace
 
-TEST_CASE("a job is joined by those alone who hold the secret of whoever began it") {
-  Coordinator coordinator{{.only = {}, .options = patient}};
+TEST_CASE("a job can be joined only with the secret of the owner that started it") {
+  Coordinator coordinator{{.only = {}, .options = job_options}};
   CHECK(coordinator.owner_of("train") == std::nullopt);
   CHECK(refusal(join(coordinator, 1, "alice")) == "");
-  // While its store is being opened, and once it is there.
+  // While its store is being opened, and after that.
   CHECK(coordinator.owner_of("train") == "alice");
   CHECK(refusal(join(coordinator, 2, "bob")) ==
         "job id \"train\" belongs to another user; choose another --rdzv-id");
@@ -54,8 +54,8 @@ TEST_CASE("a job is joined by those alone who hold the secret of whoever began i
   CHECK(coordinator.find("train")->round().size() == 2);
 }
 
-TEST_CASE("nobody speaks for the agent of another owner's job") {
-  Coordinator coordinator{{.only = {}, .options = patient}};
+TEST_CASE("another owner cannot introduce itself as the agent of a job") {
+  Coordinator coordinator{{.only = {}, .options = job_options}};
   const auto introduce = [&](std::uint64_t link, const std::string& owner,
                              const std::string& peer) {
     coordinator.handle(t0,

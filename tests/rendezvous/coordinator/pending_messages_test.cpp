@@ -9,7 +9,7 @@ namespace pending_messages_test {
 
 using namespace cpprun;
 
-TEST_CASE("words are kept in their order, of those that are expected") {
+TEST_CASE("early messages of an expected link are kept in order, without heartbeats") {
   PendingMessages early;
   CHECK(early.keep(LinkId{1}, link::Succeeded{RoundNumber{1}}));
   CHECK(early.take(LinkId{1}).empty());
@@ -23,7 +23,7 @@ TEST_CASE("words are kept in their order, of those that are expected") {
   CHECK(early.size() == 0);
 }
 
-TEST_CASE("nobody fills the memory with words before its job is there") {
+TEST_CASE("the number of early messages of a link is limited") {
   PendingMessages early;
   early.expect(LinkId{1});
   for (std::size_t each = 0; each < bounds::early_words_max; ++each) {
@@ -34,7 +34,7 @@ TEST_CASE("nobody fills the memory with words before its job is there") {
   CHECK(early.size() == 0);
 }
 
-TEST_CASE("early messages of all links together are bounded in bytes, and given back") {
+TEST_CASE("early messages of all links together are limited in bytes, and the bytes are released") {
   PendingMessages early;
   const link::Leave large{.signal = 15, .reason = std::string(2048, 'x')};
   std::uint64_t links = 0;

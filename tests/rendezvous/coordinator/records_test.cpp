@@ -17,7 +17,7 @@ const ClockPair here{.now = t0, .wall = WallTime{1'769'000'000s}};
 
 }  // namespace
 
-TEST_CASE("every job has a record, and so have the hosts that are excluded from all to come") {
+TEST_CASE("every job has a record, and so has the list of hosts excluded from future jobs") {
   Coordinator coordinator{
       {.options = {.lease = 3s, .status_interval = 5s, .last_call = 30s}, .keeps_records = true}};
   CHECK(all_records(coordinator, here).empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon that goes on with the jobs of another.
+// A daemon that resumes the jobs of another daemon.
 
 #include <doctest/doctest.h>
 
@@ -57,10 +57,10 @@ Coordinator::Actions command(Coordinator& coordinator, OperatorCommand::Kind kin
 
 }  // namespace
 
-TEST_CASE("hosts that are excluded from all jobs to come are so at the next one as well") {
+TEST_CASE("exclusions from future jobs also apply at the next daemon") {
   Coordinator before = daemon();
   const auto excluded = command(before, OperatorCommand::Kind::exclude, "alpha", 60s);
-  // The record comes first: whoever hears that it is done may rely on it.
+  // The record comes first, so that a client can rely on the answer.
   REQUIRE(excluded.size() == 3);
   const auto* const kept = std::get_if<coordinator::KeepRecord>(&excluded[1]);
   REQUIRE(kept != nullptr);
@@ -70,7 +70,7 @@ TEST_CASE("hosts that are excluded from all jobs to come are so at the next one 
   Coordinator next = daemon();
   const auto known = next.handle(t0, Coordinator::HostsExcluded{before.excluded_hosts()});
   CHECK(tells(known, "still excluded from all new jobs: alpha"));
-  CHECK(count<coordinator::KeepRecord>(known) == 1);  // where this one keeps it
+  CHECK(count<coordinator::KeepRecord>(known) == 1);  // this daemon stores it too
   next.handle(t0, Coordinator::Opened{{.link = LinkId{1}, .peer = "10.0.0.1"}});
   CHECK(count<coordinator::OpenStore>(next.handle(t0, Coordinator::Said{LinkId{1}, single("j")})) ==
         0);
@@ -81,13 +81,13 @@ TEST_CASE("hosts that are excluded from all jobs to come are so at the next one 
   CHECK(next.knows("j"));
 }
 
-TEST_CASE("no job is called as the record of excluded hosts is") {
+TEST_CASE("a job cannot have the name of the exclusion record") {
   Coordinator coordinator = daemon();
   begin(coordinator, LinkId{1}, hosts_record_name);
   CHECK_FALSE(coordinator.knows(hosts_record_name));
 }
 
-TEST_CASE("a record is kept before anybody hears of what it says") {
+TEST_CASE("a record is written before any client receives what it says") {
   Coordinator coordinator = daemon();
   const auto sealed = begin(coordinator, LinkId{1}, "j");
   const auto keep = std::ranges::find_if(sealed, [](const auto& each) {
@@ -104,7 +104,7 @@ TEST_CASE("a record is kept before anybody hears of what it says") {
             t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}})) == 1);
 }
 
-TEST_CASE("who has done its part is recorded a moment later, together with others") {
+TEST_CASE("finished nodes are recorded a moment later, together") {
   Coordinator coordinator = daemon();
   auto join = single("j");
   join.nodes_min = join.nodes_max = 2;
@@ -126,7 +126,7 @@ TEST_CASE("who has done its part is recorded a moment later, together with other
   CHECK(count<coordinator::KeepRecord>(coordinator.advance(*due + 1s)) == 0);
 }
 
-TEST_CASE("a job goes on on a store of its own, with its owner, its founder and its patience") {
+TEST_CASE("a resumed job has its own store, and its owner, founder and timeout") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j", "ann");
   Coordinator coordinator = daemon();
@@ -134,7 +134,7 @@ TEST_CASE("a job goes on on a store of its own, with its owner, its founder and 
       coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
   CHECK(count<coordinator::OpenStore>(opens) == 1);
   CHECK(*coordinator.owner_of("j") == "ann");
-  // Its node may be back before the store is there.
+  // Its node may be back before the store is open.
   coordinator.handle(t0,
                      Coordinator::Opened{{.link = LinkId{2}, .peer = "10.0.0.1", .owner = "ann"}});
   auto again = single("j");
@@ -150,7 +150,7 @@ TEST_CASE("a job goes on on a store of its own, with its owner, its founder and 
   CHECK_FALSE(coordinator.check());
 }
 
-TEST_CASE("what a node says behind its join before the store is there is heard when it is") {
+TEST_CASE("messages that follow a join before the store is open are processed when it is") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j", "ann");
   Coordinator coordinator = daemon();
@@ -166,7 +166,7 @@ TEST_CASE("what a node says behind its join before the store is there is heard w
   CHECK_FALSE(coordinator.check());
 }
 
-TEST_CASE("somebody else's secret does not lead into a job that goes on") {
+TEST_CASE("the secret of another owner does not give access to a resumed job") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j", "ann");
   Coordinator coordinator = daemon();
@@ -184,7 +184,7 @@ TEST_CASE("somebody else's secret does not lead into a job that goes on") {
         std::string::npos);
 }
 
-TEST_CASE("a job that nobody comes back to is over, and forgotten") {
+TEST_CASE("a resumed job without nodes ends and is forgotten") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j");
   Coordinator coordinator = daemon();
@@ -200,14 +200,14 @@ TEST_CASE("a job that nobody comes back to is over, and forgotten") {
   CHECK(count<coordinator::CloseStore>(all) == 1);
 }
 
-TEST_CASE("a store that cannot be opened ends a job that would go on, with the reason") {
+TEST_CASE("a store that cannot be opened ends a resumed job with the reason") {
   Coordinator before = daemon();
   begin(before, LinkId{1}, "j");
   Coordinator coordinator = daemon(1);
   coordinator.handle(t0, Coordinator::Recovered{before.record_of("j"), LinkId{1}});
   const auto failed = coordinator.handle(t0, Coordinator::StoreFailed{"j", "no port"});
   CHECK(tells(failed, "job \"j\" cannot resume: cannot open its store: no port"));
-  CHECK(count<coordinator::CloseStore>(failed) == 1);  // Its record goes, too.
+  CHECK(count<coordinator::CloseStore>(failed) == 1);  // Its record is deleted, too.
   CHECK_FALSE(coordinator.knows("j"));
   begin(coordinator, LinkId{5}, "k");  // Its place is free.
   CHECK(coordinator.knows("k"));

@@ -18,7 +18,7 @@ std::string type_of(const Json& value) {
   return value.type_name();  // "number", "string", "object", …
 }
 
-// "type" is one word or a list of them.
+// "type" is one name or a list of names.
 std::vector<std::string> types_of(const Json& schema) {
   const Json& type = schema.at("type");
   return type.is_array() ? type.get<std::vector<std::string>>()
@@ -46,7 +46,7 @@ void Schemas::look(const std::string& name, const Json& value) {
   look(named(name), value, name);
 }
 
-// Of an object that has a name the members are placed in that name, wherever it stands.
+// The members of a named object are listed under that name, wherever it occurs.
 void Schemas::look(const Json& schema, const Json& value, const std::string& place) {
   if (schema.contains("$ref")) {
     seen_.insert(place + ": " + name_in(schema));
@@ -63,7 +63,7 @@ void Schemas::look(const Json& schema, const Json& value, const std::string& pla
   }
   const auto types = types_of(schema);
   std::string type = type_of(value);
-  // A whole number is a number as well.
+  // An integer is a number as well.
   if (type == "integer" && std::ranges::find(types, "integer") == types.end()) type = "number";
   if (std::ranges::find(types, type) == types.end()) {
     faults_.insert(place + ": " + type + " is not allowed");
@@ -81,7 +81,8 @@ void Schemas::look(const Json& schema, const Json& value, const std::string& pla
 
 void Schemas::look_at_object(const Json& schema, const Json& value, const std::string& place) {
   const Json properties = schema.value("properties", Json::object());
-  const Json& others = schema.at("additionalProperties");  // the schema of all others, or whether
+  // the schema of all other members, or whether they are allowed
+  const Json& others = schema.at("additionalProperties");
   for (const auto& [key, each] : value.items()) {
     if (properties.contains(key)) {
       look(properties[key], each, place + "." + key);

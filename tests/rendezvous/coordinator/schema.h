@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// As much of JSON Schema as docs/openapi.json uses, and in both directions: what a value has must
-// be in its schema, and what a schema allows must have been seen somewhere.
+// The part of JSON Schema that docs/openapi.json uses, in both directions: what a value has must be
+// in its schema, and what a schema allows must have occurred in some value.
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -13,11 +13,11 @@ class Schemas {
  public:
   explicit Schemas(const nlohmann::json& document) : root_(document) {}
 
-  // Notes what is wrong with that value of the schema of that name, and what it has shown.
+  // Records the errors of that value against the schema of that name, and what the value has.
   void look(const std::string& name, const nlohmann::json& value);
   // "Job.since: number is not allowed\n", each once.
   std::string faults() const;
-  // What the schemas that were looked at allow and nothing had: "Job.since: null\n".
+  // What the checked schemas allow and no value had: "Job.since: null\n".
   std::string unseen() const;
 
  private:

@@ -23,7 +23,7 @@ link::Join node(int rank, std::uint32_t vote = 4) {
           .vote = RoundNumber{vote}};
 }
 
-// Round 4 of five nodes, of which the first hosts the coordinator. Three votes are needed.
+// Round 4 of five nodes, the first of which hosts the coordinator. Three votes are needed.
 JobRecord record() {
   JobRecord record{.round = RoundNumber{4}};
   for (int rank = 0; rank < 5; ++rank) {

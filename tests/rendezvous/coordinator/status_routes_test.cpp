@@ -46,21 +46,21 @@ http::Response get(const Coordinator& coordinator, const std::string& target,
 
 }  // namespace
 
-TEST_CASE("who asks for a job looks at its workers, who lists jobs or loads the page does not") {
+TEST_CASE("a request for a job asks its workers for statistics; the job list and the page do not") {
   const auto job_of = [](const char* target, http::Method method = http::Method::get) {
     const auto looked = looked_at({.method = method, .target = target});
-    return !looked ? "nobody" : looked->job.value_or("all");
+    return !looked ? "none" : looked->job.value_or("all");
   };
   CHECK(job_of("/metrics") == "all");
   CHECK(job_of("/api/v1/jobs/a%20b") == "a b");
   CHECK(job_of("/api/v1/jobs/a/nodes?after=3&limit=1") == "a");
-  CHECK(job_of("/api/v1/jobs") == "nobody");
-  CHECK(job_of("/") == "nobody");
-  CHECK(job_of("/api/v1/jobs/a", http::Method::post) == "nobody");
-  CHECK(job_of("/api/v1/jobs/a?b=c") == "nobody");
+  CHECK(job_of("/api/v1/jobs") == "none");
+  CHECK(job_of("/") == "none");
+  CHECK(job_of("/api/v1/jobs/a", http::Method::post) == "none");
+  CHECK(job_of("/api/v1/jobs/a?b=c") == "none");
 }
 
-TEST_CASE("each address shows what it is for") {
+TEST_CASE("each path returns its content") {
   const Coordinator daemon = daemon_with({"a"});
   CHECK(get(daemon, "/").type == "text/html; charset=utf-8");
   CHECK(get(daemon, "/healthz").body == "ok\n");
@@ -76,7 +76,7 @@ TEST_CASE("each address shows what it is for") {
   CHECK(nodes["nodes"][0]["silence"] == 5.0);
 }
 
-TEST_CASE("a job and the list of jobs name the status page that shows them") {
+TEST_CASE("a job and the job list link to their status page") {
   const Coordinator daemon = daemon_with({"a"});
   for (const char* target : {"/api/v1/jobs", "/api/v1/jobs/a"}) {
     const http::Request request{http::Method::get, target, "node-7"};
@@ -92,7 +92,7 @@ TEST_CASE("a job and the list of jobs name the status page that shows them") {
   }
 }
 
-TEST_CASE("figures come in OpenMetrics where a request asks for it") {
+TEST_CASE("metrics come in OpenMetrics format on request") {
   const Coordinator daemon = daemon_with({"a"});
   http::Request request{.target = "/metrics", .accept = "application/openmetrics-text"};
   const auto open = answer(daemon, {}, later, request);
@@ -103,7 +103,7 @@ TEST_CASE("figures come in OpenMetrics where a request asks for it") {
   CHECK_FALSE(get(daemon, "/metrics").body.ends_with("# EOF\n"));
 }
 
-TEST_CASE("metrics tell how a job ended when its nodes are gone, until one of its name begins") {
+TEST_CASE("metrics report the end of a job after its nodes have left, until its name is reused") {
   Coordinator daemon = daemon_with({"a"});
   daemon.handle(t0, Coordinator::Said{LinkId{1}, link::Succeeded{RoundNumber{1}}});
   daemon.handle(t0, Coordinator::Closed{LinkId{1}, "done"});
@@ -119,7 +119,7 @@ TEST_CASE("metrics tell how a job ended when its nodes are gone, until one of it
   CHECK(get(daemon, "/metrics").body.find("cpprun_job_exit_code{") == std::string::npos);
 }
 
-TEST_CASE("what is not there is refused in words, with a status") {
+TEST_CASE("an unknown path is rejected with a status and a message") {
   const Coordinator daemon = daemon_with({"a"});
   CHECK(get(daemon, "/api/v1/jobs/b").status == 404);
   CHECK(json::parse(get(daemon, "/api/v1/jobs/b\"").body)["error"] == "unknown job \"b\"\"");
@@ -138,7 +138,7 @@ TEST_CASE("what is not there is refused in words, with a status") {
   }
 }
 
-TEST_CASE("nothing can be changed") {
+TEST_CASE("the status routes are read-only") {
   const Coordinator daemon = daemon_with({"a"});
   const auto refused = answer(daemon, {}, later, {http::Method::post, "/api/v1/jobs/a", ""});
   CHECK(refused.status == 405);
@@ -152,7 +152,7 @@ TEST_CASE("nothing can be changed") {
   CHECK(removal("/api/v1/jobs/a/stop").fields[0].second == "POST");
 }
 
-TEST_CASE("a page of a stranger's whose name points here reads nothing") {
+TEST_CASE("a page of another site whose name resolves to this host has no access") {
   const Coordinator daemon = daemon_with({"a"});
   for (const char* target : {"/", "/metrics", "/api/v1/jobs", "/healthz"}) {
     CHECK(get(daemon, target, "evil.example").status == 421);
@@ -161,7 +161,7 @@ TEST_CASE("a page of a stranger's whose name points here reads nothing") {
   }
 }
 
-TEST_CASE("a job is found whatever it is called") {
+TEST_CASE("a job is found whatever its name") {
   for (const char* id : {"a/nodes", "a b", "nodes", "100%", "\xc3\xa9", "?after=x", ".."}) {
     CAPTURE(id);
     const Coordinator daemon = daemon_with({id});
@@ -174,7 +174,7 @@ TEST_CASE("a job is found whatever it is called") {
   }
 }
 
-TEST_CASE("many jobs come in pages, by their names, each once") {
+TEST_CASE("a long job list comes in pages, sorted by name, with each job once") {
   std::vector<std::string> names;
   for (int at = 0; at < 450; ++at) names.push_back(fmt::format("job {:04}", at));
   const Coordinator daemon = daemon_with(names);
@@ -192,7 +192,7 @@ TEST_CASE("many jobs come in pages, by their names, each once") {
   CHECK(seen == names);
 }
 
-TEST_CASE("many nodes come in pages, in the order of their seats, each once") {
+TEST_CASE("a long node list comes in pages, sorted by seat, with each node once") {
   const Coordinator daemon = daemon_with({"a"}, 1200);
   std::vector<int> seen;
   std::string target = "/api/v1/jobs/a/nodes";
@@ -210,13 +210,13 @@ TEST_CASE("many nodes come in pages, in the order of their seats, each once") {
   CHECK(seen.back() == 1199);
 }
 
-TEST_CASE("a daemon without a job shows that there is none") {
+TEST_CASE("a daemon without a job returns an empty list") {
   const Coordinator daemon = daemon_with({});
   CHECK(json::parse(get(daemon, "/api/v1/jobs").body)["jobs"].empty());
   CHECK(get(daemon, "/metrics").body.find("cpprun_jobs 0\n") != std::string::npos);
 }
 
-TEST_CASE("escapes are taken out, and half of one is none") {
+TEST_CASE("escapes are decoded, and half an escape is invalid") {
   CHECK(unescaped("a%2Fb%20c") == "a/b c");
   CHECK(unescaped("%41%e9") == "A\xe9");
   CHECK(unescaped("") == "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A coordinator that stands by for another.
+// A coordinator that is the standby of another.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ link::Join join_of(int rank, std::uint32_t vote = 0) {
           .vote = RoundNumber{vote}};
 }
 
-// Round 4 of nodes 0 to 4, of which the first has the coordinator and the second stands by.
+// Round 4 of nodes 0 to 4: the first hosts the coordinator and the second is the standby.
 JobRecord left_behind(int nodes = 5) {
   JobRecord record{.round = RoundNumber{4}, .phase = Round::Phase::sealed, .world_size = nodes};
   for (int rank = 0; rank < nodes; ++rank) {
@@ -82,7 +82,7 @@ bool leads(const Coordinator::Actions& actions) {
 
 }  // namespace
 
-TEST_CASE("a standby leads with the votes of more than half of the round, its own among them") {
+TEST_CASE("a standby leads with the votes of more than half of the round, including its own") {
   Standby standby;
   CHECK_FALSE(leads(standby.stand()));
   const auto second = standby.come(LinkId{201}, join_of(2, 4));
@@ -96,12 +96,12 @@ TEST_CASE("a standby leads with the votes of more than half of the round, its ow
   REQUIRE(standby.coordinator.knows("j"));
   const Job& job = *standby.coordinator.find("j");
   CHECK(job.round().phase() == Round::Phase::draining);
-  // The master's own is gone; one is waited for, which may still compute.
+  // The master's node is gone; one node is still waited for, since it may compute.
   CHECK(job.round().size() == 4);
   CHECK(job.round().away() == 2);
 }
 
-TEST_CASE("a standby needs the votes that its record says, and a node that leaves has none") {
+TEST_CASE("a standby needs the number of votes in its record, and a node that leaves has no vote") {
   Standby standby;
   JobRecord record = left_behind();
   record.votes_needed = 4;
@@ -111,25 +111,26 @@ TEST_CASE("a standby needs the votes that its record says, and a node that leave
   for (const int rank : {2, 3, 4}) {
     CHECK_FALSE(leads(standby.come(LinkId{200 + std::uint64_t(rank)}, join_of(rank, 4))));
   }
-  // The coordinator shows the record again when other nodes have left.
+  // The coordinator sends the record again when other nodes have left.
   record.votes_needed = 3;
   standby.coordinator.handle(t0, Coordinator::RecordReceived{record, first});
   CHECK(leads(standby.come(LinkId{205}, join_of(3, 4))));
 }
 
-TEST_CASE("a node has one vote, however often it says so, and who is not of the round has none") {
+TEST_CASE("a node has one vote, however often it sends it, and others have none") {
   Standby standby;
   standby.stand();
   for (std::uint64_t link : {201, 202, 203})
     CHECK_FALSE(leads(standby.come(LinkId{link}, join_of(2, 4))));
   CHECK_FALSE(leads(standby.come(LinkId{204}, join_of(9, 4))));
   CHECK_FALSE(leads(standby.come(LinkId{205}, join_of(1, 4))));  // itself
-  CHECK_FALSE(leads(standby.come(LinkId{206}, join_of(0, 4))));  // the host of the other one
-  CHECK_FALSE(leads(standby.come(LinkId{207}, join_of(3))));     // without a vote
+  // the host of the other coordinator
+  CHECK_FALSE(leads(standby.come(LinkId{206}, join_of(0, 4))));
+  CHECK_FALSE(leads(standby.come(LinkId{207}, join_of(3))));  // without a vote
   CHECK(leads(standby.come(LinkId{208}, join_of(4, 4))));
 }
 
-TEST_CASE("votes of another round are sent back, and who votes while the coordinator is heard") {
+TEST_CASE("votes of another round, or while the coordinator responds, are rejected") {
   Standby standby;
   CHECK(said<link::NotLeading>(standby.come(LinkId{201}, join_of(2, 4)), LinkId{201}) != nullptr);
   standby.stand();
@@ -138,13 +139,13 @@ TEST_CASE("votes of another round are sent back, and who votes while the coordin
     REQUIRE(said<link::NotLeading>(actions, LinkId{round}) != nullptr);
     CHECK_FALSE(leads(actions));
   }
-  // A vote for a round of which this one has never heard.
+  // A vote for a round that this standby does not know.
   Standby late;
   CHECK_FALSE(leads(late.stand(5)));
   CHECK(said<link::NotLeading>(late.come(LinkId{201}, join_of(2, 5)), LinkId{201}) != nullptr);
 }
 
-TEST_CASE("when the coordinator answers again, whoever has voted is free to follow it") {
+TEST_CASE("when the coordinator responds again, voters are free to follow it") {
   Standby standby;
   standby.stand();
   standby.come(LinkId{201}, join_of(2, 4));
@@ -156,7 +157,7 @@ TEST_CASE("when the coordinator answers again, whoever has voted is free to foll
   CHECK_FALSE(leads(standby.come(LinkId{202}, join_of(3, 4))));
 }
 
-TEST_CASE("who has left again does not count, and an older record does not replace a newer one") {
+TEST_CASE("a voter that left does not count, and an older record does not replace a newer one") {
   Standby standby;
   standby.stand();
   standby.come(LinkId{201}, join_of(2, 4));
@@ -168,7 +169,7 @@ TEST_CASE("who has left again does not count, and an older record does not repla
   CHECK(leads(standby.come(LinkId{203}, join_of(4, 4))));
 }
 
-TEST_CASE("of three nodes two go on, at once, as the next round") {
+TEST_CASE("two of three nodes continue at once as the next round") {
   Standby standby{3};
   standby.stand();
   const auto lead = standby.come(LinkId{201}, join_of(2, 4));
@@ -183,27 +184,26 @@ TEST_CASE("of three nodes two go on, at once, as the next round") {
   CHECK(said<link::Sealed>(sealed, LinkId{209})->group_rank == GroupRank{0});
 }
 
-TEST_CASE("a master that came anew sends everybody to whoever leads") {
+TEST_CASE("a restarted master redirects all nodes to the leader") {
   Coordinator anew{{.only = JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 5},
                     .options = {.lease = 3s, .last_call = 30s, .standby = true}}};
   anew.handle(t0, Coordinator::Opened{{.link = LinkId{201}, .peer = "127.0.0.1", .local = true}});
   anew.handle(t0, Coordinator::Said{LinkId{201}, join_of(0)});
   anew.handle(t0, Coordinator::Opened{{.link = LinkId{202}, .peer = "10.0.0.1"}});
-  const auto told =
+  const auto redirected =
       anew.handle(t0, Coordinator::Said{LinkId{202}, link::WhoHosts{.job = "j",
                                                                     .host = "host1",
                                                                     .leads_address = "10.0.0.1",
                                                                     .leads_port = 4711}});
-  REQUIRE(said<link::Led>(told, LinkId{201}) != nullptr);
-  CHECK(said<link::Led>(told, LinkId{201})->port == 4711);
+  REQUIRE(said<link::Led>(redirected, LinkId{201}) != nullptr);
+  CHECK(said<link::Led>(redirected, LinkId{201})->port == 4711);
   anew.handle(t0, Coordinator::Opened{{.link = LinkId{203}, .peer = "10.0.0.5"}});
   const auto late = anew.handle(t0, Coordinator::Said{LinkId{203}, join_of(4)});
   REQUIRE(said<link::Led>(late, LinkId{203}) != nullptr);
   CHECK_FALSE(anew.check());
 }
 
-TEST_CASE(
-    "a standby to which leadership is transferred leads without a vote, and nothing is lost") {
+TEST_CASE("a standby that receives leadership leads without a vote and loses nothing") {
   Standby standby;
   const auto actions = standby.coordinator.handle(t0, Coordinator::TakesOver{join_of(1)});
   CHECK(leads(actions));
@@ -215,13 +215,13 @@ TEST_CASE(
   CHECK_FALSE(standby.coordinator.check());
 }
 
-TEST_CASE("a vote that was declined does not count when it arrives again by an older link") {
+TEST_CASE("a vote that was declined does not count when it arrives again over an older link") {
   Standby standby;
   auto late = join_of(2, 4);
   late.sent = link::AgentTime{1000};
   auto declined = join_of(2, 4);
   declined.sent = link::AgentTime{2000};
-  // It does not stand yet.
+  // It does not campaign yet.
   REQUIRE(said<link::NotLeading>(standby.come(LinkId{2}, declined), LinkId{2}) != nullptr);
   standby.stand();
   CHECK_FALSE(leads(standby.come(LinkId{3}, join_of(3, 4))));

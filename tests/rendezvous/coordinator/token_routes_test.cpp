@@ -29,13 +29,13 @@ std::string bearer(const Secret& secret, const TokenTerms& terms) {
 
 }  // namespace
 
-TEST_CASE("what a token has to be good for follows from what is asked") {
+TEST_CASE("the request determines the access that its token needs") {
   using enum TokenPurpose;
   CHECK(token_wanted_for(asking("/metrics")) == WantedToken{read, ""});
   CHECK(token_wanted_for(asking("/api/v1/jobs")) == WantedToken{read, ""});
   CHECK(token_wanted_for(asking("/api/v1/jobs/a%20b?x=1")) == WantedToken{read, "a b"});
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/nodes?after=3")) == WantedToken{read, "a"});
-  // As what answers understands it: another job, whatever its name begins with.
+  // Parsed like the handler parses it: another job, whatever its name starts with.
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/b")) == WantedToken{read, "a/b"});
   CHECK(token_wanted_for(asking("/api/v1/jobs/a/stop", http::Method::post)) ==
         WantedToken{control, "a"});
@@ -43,7 +43,7 @@ TEST_CASE("what a token has to be good for follows from what is asked") {
         WantedToken{control, ""});
 }
 
-TEST_CASE("a request is judged by the token it shows") {
+TEST_CASE("a request is judged by its token") {
   const Secret secret = secret_named("blue");
   const auto secure = server_of({secret});
   auto request = asking("/api/v1/jobs/mine");

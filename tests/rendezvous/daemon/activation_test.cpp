@@ -22,14 +22,14 @@ std::string refusal(const PassedFacts& facts) {
 
 }  // namespace
 
-TEST_CASE("nothing was passed where the variables are not both there") {
+TEST_CASE("no sockets are passed unless both variables are set") {
   CHECK(activation_of({}, 77)->count == 0);
   CHECK(activation_of({{"LISTEN_FDS", "1"}}, 77)->count == 0);
   CHECK(activation_of({{"LISTEN_PID", "77"}}, 77)->count == 0);
   CHECK(activation_of({}, 77)->remark.empty());
 }
 
-TEST_CASE("what was passed to this process is ours, what was passed to another is not") {
+TEST_CASE("only sockets that were passed to this process are used") {
   CHECK(said("77", "1")->count == 1);
   CHECK(said("77", "0")->count == 0);
   CHECK(said("77", "999999")->count == 999999);
@@ -40,7 +40,7 @@ TEST_CASE("what was passed to this process is ours, what was passed to another i
   CHECK(said("77", "1")->remark.empty());
 }
 
-TEST_CASE("variables that make no sense are refused by their names") {
+TEST_CASE("an invalid variable is rejected by name") {
   CHECK(said("me", "1").error().reason ==
         "cannot tell which sockets were passed: LISTEN_PID=me is not a process id; unset "
         "LISTEN_FDS and LISTEN_PID, or start cpprund by a .socket unit");
@@ -55,11 +55,11 @@ TEST_CASE("variables that make no sense are refused by their names") {
         std::string::npos);
 }
 
-TEST_CASE("one TCP socket that listens can be served on") {
+TEST_CASE("one listening TCP socket is accepted") {
   CHECK(judge_passed(1, {{.kind = Kind::tcp, .listens = true, .address = "[::]:29400"}}));
 }
 
-TEST_CASE("every other socket is refused by what it is, with what to write instead") {
+TEST_CASE("any other socket is rejected with its type and a hint") {
   CHECK(refusal({.kind = Kind::udp, .address = "[::]:29400"}) ==
         "cannot serve on the passed socket: descriptor 3 is a UDP socket on [::]:29400; write "
         "ListenStream= instead of ListenDatagram= in its .socket unit");
@@ -78,7 +78,7 @@ TEST_CASE("every other socket is refused by what it is, with what to write inste
         std::string::npos);
 }
 
-TEST_CASE("more than one socket is refused, with what they are") {
+TEST_CASE("more than one socket is rejected with a list of the sockets") {
   const PassedFacts tcp{.kind = Kind::tcp, .listens = true, .address = "0.0.0.0:29400"};
   CHECK(judge_passed(2, {tcp, {.kind = Kind::unix_socket}}).error().reason ==
         "cannot serve on 2 passed sockets (descriptor 3 is a listening TCP socket on "

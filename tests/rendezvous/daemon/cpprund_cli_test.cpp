@@ -34,7 +34,7 @@ TEST_CASE("without flags the daemon listens everywhere on torchrun's port") {
   CHECK(options.dialect == c10d::Dialect::undecided);
 }
 
-TEST_CASE("the pages tell of the flags as they are declared") {
+TEST_CASE("the man page and the completions list the declared flags") {
   const auto page = end_of({"--print-man"});
   CHECK(page.exit_code == 0);
   CHECK(page.text.find("\"cpprund 1.2.3\"") != std::string::npos);
@@ -46,7 +46,7 @@ TEST_CASE("the pages tell of the flags as they are declared") {
   CHECK(end_of({"--print-completion", "ksh"}).exit_code == 2);
 }
 
-TEST_CASE("every flag arrives") {
+TEST_CASE("every flag reaches the options") {
   const auto parsed = parse({"--host", "::1", "--port=0", "--verbose", "--store-dialect", "1.x"});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
   const auto& options = std::get<DaemonOptions>(parsed);
@@ -56,7 +56,7 @@ TEST_CASE("every flag arrives") {
   CHECK(options.dialect == c10d::Dialect::a);
 }
 
-TEST_CASE("what is kept may be synced, and nothing is where nothing is kept") {
+TEST_CASE("--state-sync requires --state") {
   const auto parsed = parse({"--state=/s", "--state-sync"});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
   CHECK(std::get<DaemonOptions>(parsed).state_is_synced);
@@ -83,7 +83,7 @@ TEST_CASE("jobs are kept on disk or in a cluster, and a removed flag names its r
   }
 }
 
-TEST_CASE("what strangers can take is for a site to say, within what can be") {
+TEST_CASE("limits for clients can be set within bounds") {
   const auto parsed = parse(
       {"--max-jobs=5", "--max-jobs-per-address=2", "--max-links-per-address=9", "--max-lease=30"});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
@@ -97,7 +97,7 @@ TEST_CASE("what strangers can take is for a site to say, within what can be") {
   CHECK(end_of({"--max-lease=9999999999"}).exit_code == 2);
 }
 
-TEST_CASE("one address has a share of the jobs, however many a site allows") {
+TEST_CASE("the limit of jobs per address follows --max-jobs") {
   const auto share = [](const std::vector<const char*>& arguments) {
     const auto parsed = parse(arguments);
     REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
@@ -110,7 +110,7 @@ TEST_CASE("one address has a share of the jobs, however many a site allows") {
   CHECK(share({"--max-jobs=100", "--max-jobs-per-address=100"}) == 100);
 }
 
-TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
+TEST_CASE("an invalid flag exits with 2 and is named in the error") {
   CHECK(end_of({"--port", "70000"}).exit_code == 2);
   CHECK(end_of({"--port", "70000"}).text.find("--port") != std::string::npos);
   CHECK(end_of({"--prot", "1"}).exit_code == 2);
@@ -119,7 +119,7 @@ TEST_CASE("a mistake ends it with 2 and a line that names the flag") {
   CHECK(end_of({"--quiet", "--verbose"}).exit_code == 2);
 }
 
-TEST_CASE("no flag takes an empty value, or a number that is not decimal") {
+TEST_CASE("no flag accepts an empty value or a number that is not decimal") {
   for (const char* flag : {"--host", "--port", "--state", "--etcd", "--name", "--secret-file",
                            "--max-memory", "--max-jobs", "--log-level", "--advertise"}) {
     CAPTURE(flag);
@@ -140,7 +140,7 @@ TEST_CASE("no flag takes an empty value, or a number that is not decimal") {
   CHECK(std::get<DaemonOptions>(parse({"--port", "029400"})).port == 29400);
 }
 
-TEST_CASE("the level of the log comes from its flag, else from the environment, else it is info") {
+TEST_CASE("the log level comes from its flag, then the environment, then defaults to info") {
   const auto level = [](std::vector<const char*> arguments, const Environment& environment) {
     arguments.insert(arguments.begin(), "cpprund");
     const auto parsed = parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(),
@@ -165,33 +165,33 @@ TEST_CASE("the level of the log comes from its flag, else from the environment, 
         "info or debug\n");
 }
 
-TEST_CASE("a daemon may host jobs alone") {
+TEST_CASE("--no-plain-store disables the plain store") {
   CHECK(std::get<DaemonOptions>(parse({})).has_plain_store);
   CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-plain-store"})).has_plain_store);
 }
 
-TEST_CASE("the sandbox is there unless it is turned off") {
+TEST_CASE("the sandbox is on by default") {
   CHECK(std::get<DaemonOptions>(parse({})).has_sandbox);
   CHECK_FALSE(std::get<DaemonOptions>(parse({"--no-sandbox"})).has_sandbox);
 }
 
-TEST_CASE("it is known whether an address was asked for") {
+TEST_CASE("the options record whether an address was given") {
   CHECK_FALSE(std::get<DaemonOptions>(parse({})).names_address);
   CHECK(std::get<DaemonOptions>(parse({"--port", "29400"})).names_address);
   CHECK(std::get<DaemonOptions>(parse({"--host", "::1"})).names_address);
 }
 
-TEST_CASE("asking for the version is no mistake, and answers with the program and the version") {
+TEST_CASE("--version prints the program and the version and exits with 0") {
   CHECK(end_of({"--version"}).exit_code == 0);
   CHECK(end_of({"--version"}).text == "cpprund 1.2.3\n");
 }
 
-TEST_CASE("asking for help is no mistake") {
+TEST_CASE("--help exits with 0") {
   CHECK(end_of({"--help"}).exit_code == 0);
   CHECK(end_of({"--help"}).text.find("--port") != std::string::npos);
 }
 
-TEST_CASE("sizes are read as people write them, and what is no size is a mistake") {
+TEST_CASE("sizes accept units, and an invalid size is rejected") {
   const auto parsed = parse({"--max-memory", "2GiB", "--max-memory-per-address=512MiB",
                              "--max-keys-per-address", "1000", "--max-connections-per-address=64"});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
@@ -205,7 +205,7 @@ TEST_CASE("sizes are read as people write them, and what is no size is a mistake
   CHECK(end_of({"--max-keys-per-address", "0"}).exit_code == 2);
 }
 
-TEST_CASE("without flags the limits are the house's, and memory is the machine's affair") {
+TEST_CASE("without flags the default limits apply and memory is unlimited") {
   const auto parsed = parse({});
   REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
   const auto& options = std::get<DaemonOptions>(parsed);
@@ -215,14 +215,14 @@ TEST_CASE("without flags the limits are the house's, and memory is the machine's
   CHECK(options.address_connections_max == bounds::store_address_connections_max);
 }
 
-TEST_CASE("who may look at the jobs is one of four words") {
+TEST_CASE("--status-access accepts only its listed values") {
   CHECK(std::get<DaemonOptions>(parse({})).status_access == StatusAccess::user);
   CHECK(std::get<DaemonOptions>(parse({"--status-access=host"})).status_access ==
         StatusAccess::host);
   CHECK(end_of({"--status-access=all"}).exit_code == 2);
 }
 
-TEST_CASE("secrets lie in a folder or in a file, not in both") {
+TEST_CASE("--secrets and --secret-file are mutually exclusive") {
   const auto of = [](const std::vector<const char*>& arguments) {
     const auto parsed = parse(arguments);
     REQUIRE(std::holds_alternative<DaemonOptions>(parsed));
@@ -236,7 +236,7 @@ TEST_CASE("secrets lie in a folder or in a file, not in both") {
   CHECK(end_of({"--secrets="}).exit_code == 2);
 }
 
-TEST_CASE("a daemon finds its secret where cpprun does") {
+TEST_CASE("a daemon finds its secret in the same places as cpprun") {
   const auto of = [](std::vector<const char*> arguments, const Environment& environment) {
     arguments.insert(arguments.begin(), "cpprund");
     const auto parsed = parse_daemon_options(static_cast<int>(arguments.size()), arguments.data(),
@@ -249,7 +249,7 @@ TEST_CASE("a daemon finds its secret where cpprun does") {
   CHECK(of({"--secret-file=/f"}, both).secret_file == "/f");
   CHECK(of({"--secrets=/s"}, both).secret_file.empty());
   CHECK(of({"--secrets=/s"}, {{"HOME", "/h"}}).own_secret_file.empty());
-  // The user's own need not be there.
+  // The user's own secret file may be missing.
   const auto own = of({}, {{"HOME", "/h"}});
   CHECK(own.secret_file.empty());
   CHECK_FALSE(own.has_secrets());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The daemon's log: whatever becomes of it, everybody is served, and what happened to a job is in
-// it.
+// The daemon's log: the daemon keeps serving whatever happens to its log, and the log records every
+// job.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What daemons are started with here.
+// The flags of every daemon in this file.
 const std::vector<std::string> on_loopback{"--host", "127.0.0.1", "--port", "0"};
 
 struct Pipe {
@@ -35,7 +35,7 @@ struct Pipe {
     writer = FileDescriptor(ends[1]);
   }
 
-  // Nobody reads it, and nothing more fits.
+  // Fills the pipe, which has no active reader.
   void fill() {
     REQUIRE(fcntl(writer.get(), F_SETFL, O_NONBLOCK) == 0);
     const std::string some(4096, '.');
@@ -44,7 +44,7 @@ struct Pipe {
     REQUIRE(fcntl(writer.get(), F_SETFL, 0) == 0);
   }
 
-  // What was written, up to where `words` are said.
+  // Reads up to and including `words`.
   std::string read_up_to(std::string_view words) {
     std::string text;
     char bytes[4096];
@@ -66,7 +66,7 @@ void wait_for(int fd, short events) {
   REQUIRE(poll(&watched, 1, 10'000) == 1);
 }
 
-// Somebody who gets a line in the log: it is written before his connection is seen closed.
+// A client that causes a log line, which is written before the client sees its connection close.
 void be_unidentified(std::uint16_t port) {
   RawClient scanner(port);
   wait_for(scanner.fd(), POLLOUT);
@@ -85,7 +85,7 @@ void check_still_serves(Program& daemon, std::uint16_t port) {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-// A job of one node, from its beginning to its end.
+// A job of one node, from start to finish.
 void run_a_job(std::uint16_t port, const std::string& name) {
   RawClient agent(port);
   wait_for(agent.fd(), POLLOUT);
@@ -114,7 +114,7 @@ std::size_t count(std::string_view text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("a log on a full disk costs nobody the daemon") {
+TEST_CASE("a full log disk does not stop the daemon") {
   const FileDescriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   if (!full) {
     std::puts("skipped: there is no /dev/full here");
@@ -124,7 +124,7 @@ TEST_CASE("a log on a full disk costs nobody the daemon") {
   check_still_serves(daemon, daemon.port());
 }
 
-TEST_CASE("a log whose reader has died costs nobody the daemon") {
+TEST_CASE("a closed log reader does not stop the daemon") {
   Pipe log;
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();
@@ -132,12 +132,12 @@ TEST_CASE("a log whose reader has died costs nobody the daemon") {
   check_still_serves(daemon, port);
 }
 
-TEST_CASE("a daemon that was started without stderr serves, and writes into nobody's connection") {
+TEST_CASE("a daemon without stderr serves and writes no log line into a connection") {
   Program daemon(on_loopback, Program::closed);
   check_still_serves(daemon, daemon.port());
 }
 
-TEST_CASE("a log that nobody reads freezes nobody, and goes on when it is read again") {
+TEST_CASE("an unread log does not block the daemon and is complete once it is read") {
   Pipe log;
   log.fill();
   Program daemon(on_loopback, log.writer.get());
@@ -151,7 +151,7 @@ TEST_CASE("a log that nobody reads freezes nobody, and goes on when it is read a
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("what happened to jobs is told of every one, quiet or not, with its time") {
+TEST_CASE("every job is logged with a timestamp, even with --quiet") {
   for (const char* flag : {"--quiet", "--log-level=info"}) {
     Pipe log;
     auto arguments = on_loopback;
@@ -172,7 +172,7 @@ TEST_CASE("what happened to jobs is told of every one, quiet or not, with its ti
   }
 }
 
-TEST_CASE("strangers who fail at the same thing are counted") {
+TEST_CASE("repeated log lines about the same failure are counted") {
   Pipe log;
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();
@@ -184,7 +184,7 @@ TEST_CASE("strangers who fail at the same thing are counted") {
   CHECK(count(log.read_up_to("more lines"), "Z cpprund: 95 more lines") == 1);
 }
 
-TEST_CASE("a stranger writes no line of his own") {
+TEST_CASE("a client cannot inject a log line") {
   Pipe log;
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One run of cpprund, with what it says.
+// One run of cpprund and its output.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace cpprun {
 
 class Program {
  public:
-  // Where its stderr goes: a pipe that `err_line` reads, nowhere at all, or what is lent.
+  // Where stderr goes: a pipe that `err_line` reads, nowhere, or a descriptor of the caller.
   static constexpr int read_here = -1;
   static constexpr int closed = -2;
 
@@ -34,10 +34,11 @@ class Program {
                 Setting{.stderr_goes_to = stderr_goes_to,
                         .words = has_few_descriptors ? "ulimit -n 300 && exec" : ""}) {}
 
-  // How it is started.
+  // How the daemon is started.
   struct Setting {
     int stderr_goes_to = read_here;
-    std::string words = {};        // of a shell, before its path: "A=$$ exec"; empty: no shell
+    // a shell prefix for the command, such as "A=$$ exec"; empty: no shell
+    std::string words = {};
     std::vector<int> passed = {};  // become descriptor 3 and following
     bool has_no_stdin = false;
   };
@@ -67,7 +68,7 @@ class Program {
       posix_spawn_file_actions_adddup2(&actions,
                                        stderr_goes_to == read_here ? err[1] : stderr_goes_to, 2);
     }
-    // Out of the way of the numbers that they will have.
+    // Above the target numbers, so that no dup2 overwrites a source.
     std::vector<FileDescriptor> high;
     for (const int each : setting.passed) high.emplace_back(fcntl(each, F_DUPFD_CLOEXEC, 100));
     for (std::size_t at = 0; at < high.size(); ++at) {
@@ -88,13 +89,13 @@ class Program {
   }
 
   std::string out_line() { return line_of(out_); }
-  // The next line of the log but for the one that every daemon begins with.
+  // The next log line, except the sandbox line that every daemon prints first.
   std::string err_line() {
     std::string line = any_err_line();
     if (line.find(" cpprund: sandbox: ") != std::string::npos) line = any_err_line();
     return line;
   }
-  // But for what it says first of all where it has no secret.
+  // The next log line, except the warning about a missing secret.
   std::string any_err_line() {
     std::string line = first_err_line();
     if (line.find(" cpprund: no secret: ") != std::string::npos) line = first_err_line();
@@ -102,14 +103,14 @@ class Program {
   }
   std::string first_err_line() { return line_of(err_); }
 
-  // The port of the line `cpprund listening on [::]:43211`.
+  // Reads the port from the line `cpprund listening on [::]:43211`.
   std::uint16_t port() {
     const std::string line = out_line();
     REQUIRE(line.starts_with("cpprund listening on "));
     return static_cast<std::uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
   }
 
-  // From now on it gets no more address space than that.
+  // Limits the address space of the daemon from now on.
   void limit_memory(rlim_t bytes) const {
     const rlimit limit{bytes, bytes};
     REQUIRE(prlimit(pid_, RLIMIT_AS, &limit, nullptr) == 0);

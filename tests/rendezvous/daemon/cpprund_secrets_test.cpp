@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The daemon's secrets: read at the start, and again at SIGHUP, all of them or none.
+// The daemon's secrets: read at startup and again on SIGHUP, all of them or none.
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ std::vector<std::string> with(std::vector<std::string> flags) {
   return flags;
 }
 
-// The next line of the log that has these words; empty where none comes.
+// The next log line that contains `words`; empty if there is none.
 std::string line_with(Program& daemon, std::string_view words) {
   while (true) {
     const std::string line = daemon.err_line();
@@ -46,7 +46,7 @@ std::string line_with(Program& daemon, std::string_view words) {
 
 }  // namespace
 
-TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of them") {
+TEST_CASE("SIGHUP reloads the secrets, and a broken file changes none of them") {
   const Directory directory;
   put(directory, "alice", secret("a"));
   put(directory, "alice~", "");
@@ -74,7 +74,7 @@ TEST_CASE("SIGHUP reads the secrets again, and a broken file changes none of the
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a daemon of one owner reads its file again") {
+TEST_CASE("a daemon with one owner reloads its secret file") {
   const Directory directory;
   const auto path = put(directory, "key", secret("a"));
   Program daemon(with({"--secret-file", path}));
@@ -86,7 +86,7 @@ TEST_CASE("a daemon of one owner reads its file again") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("that there is --no-secret is said at the start, and not to who goes on with its own") {
+TEST_CASE("the hint about --no-secret appears at startup and not after a failed reload") {
   const Directory directory;
   const std::string own = ".config/cpprun/secret";
   std::filesystem::create_directories(directory.path() + "/.config/cpprun");
@@ -108,7 +108,7 @@ TEST_CASE("that there is --no-secret is said at the start, and not to who goes o
   CHECK(refused.exit_code() == 1);
 }
 
-TEST_CASE("a daemon that has to hold a secret and has none does not start") {
+TEST_CASE("a daemon that requires a secret and has none does not start") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= "
                                      "CPPRUN_REQUIRE_SECRET=1 exec"});
   CHECK(line_with(daemon, "CPPRUN_REQUIRE_SECRET=1 requires a secret, and this daemon has none") !=
@@ -116,7 +116,7 @@ TEST_CASE("a daemon that has to hold a secret and has none does not start") {
   CHECK(daemon.exit_code() == 1);
 }
 
-TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
+TEST_CASE("a daemon without secrets ignores SIGHUP and continues") {
   Program daemon(with({}), {.words = "HOME= XDG_CONFIG_HOME= CPPRUN_SECRET_FILE= exec"});
   daemon.port();
   CHECK(daemon.first_err_line().ends_with(
@@ -128,7 +128,7 @@ TEST_CASE("a daemon without secrets has nothing to reload, and goes on") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a daemon whose secrets are wrong at the start does not start") {
+TEST_CASE("a daemon with invalid secrets does not start") {
   const Directory directory;
   put(directory, "alice", secret("a"));
   put(directory, "bob", secret("a"));

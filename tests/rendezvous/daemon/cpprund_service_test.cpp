@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cpprund as a service manager runs it: a socket is passed on, somebody wants to be told, and the
-// daemon gives up what it does not need.
+// cpprund under a service manager: it serves on a passed socket, sends notifications, and enters
+// its sandbox.
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The shell tells the number that cpprund will have.
+// The shell provides the process id that cpprund will have.
 const std::string passes_one = "LISTEN_PID=$$ LISTEN_FDS=1 exec";
 
 FileDescriptor bound(int type, const char* host, bool listens = true) {
@@ -47,7 +47,7 @@ FileDescriptor bound(int type, const char* host, bool listens = true) {
   return socket;
 }
 
-// The address at which an agent's job has its store, by asking for a seat and looking who answers.
+// The replies to an agent that joins a job; the reply "sealed" has the address of the job's store.
 std::string sealed_word(std::uint16_t port) {
   RawClient agent(port);
   pollfd watched{agent.fd(), POLLOUT, 0};
@@ -81,16 +81,16 @@ std::string refusal(const std::vector<int>& passed, const std::string& words = p
   return line;
 }
 
-// A file of the kernel's about a process.
+// A file in /proc about a process.
 std::string file_of(pid_t pid, const std::string& name) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Where a service manager hears.
+// The notification socket of a service manager.
 class Manager {
  public:
-  // Of `name`, '@' first for one without a file.
+  // A leading '@' makes the name abstract, without a file.
   explicit Manager(const std::string& name) : name_(name) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -102,15 +102,15 @@ class Manager {
   ~Manager() {
     if (name_.front() == '/') (void)::unlink(name_.c_str());
   }
-  std::string hears() const {
+  std::string receives() const {
     pollfd watched{socket_.get(), POLLIN, 0};
     char bytes[512];
     if (::poll(&watched, 1, 10'000) != 1) return "nothing";
     const auto size = ::recv(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     return {bytes, static_cast<std::size_t>(size < 0 ? 0 : size)};
   }
-  // Nobody reads any more, but the name stays.
-  void dies() { socket_.reset(); }
+  // Closes the socket; its file stays.
+  void close() { socket_.reset(); }
 
  private:
   std::string name_;
@@ -123,7 +123,7 @@ std::string own_name(const std::string& before) {
 
 }  // namespace
 
-TEST_CASE("a socket that was passed is served on, whatever the flags say, and says its address") {
+TEST_CASE("a passed socket overrides --host and --port and is announced") {
   const auto socket = bound(SOCK_STREAM, "127.0.0.1");
   const auto port = local_address_of(socket.get()).port;
   Program daemon({"--host", "192.0.2.1", "--port", "1"},
@@ -137,7 +137,7 @@ TEST_CASE("a socket that was passed is served on, whatever the flags say, and sa
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a job's port is where the socket that was passed is, and nowhere else") {
+TEST_CASE("a job's store listens only on the address of the passed socket") {
   const auto socket = bound(SOCK_STREAM, "127.0.0.1");
   const auto port = local_address_of(socket.get()).port;
   Program daemon({}, {.words = passes_one, .passed = {socket.get()}});
@@ -148,14 +148,14 @@ TEST_CASE("a job's port is where the socket that was passed is, and nowhere else
   REQUIRE(at != std::string::npos);
   const int job_port = std::atoi(heard.c_str() + at + 13);
   CHECK(job_port > 0);
-  // Of the kernel's table: 0100007F is 127.0.0.1, 0A is a socket that listens.
+  // From the kernel's table: 0100007F is 127.0.0.1, 0A is the state LISTEN.
   char row[64];
   std::snprintf(row, sizeof row, "0100007F:%04X 00000000:0000 0A", job_port);
   CHECK(file_of(::getpid(), "net/tcp").find(row) != std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("sockets at every interface are served on, of either family") {
+TEST_CASE("a passed socket on all interfaces is served, IPv4 or IPv6") {
   for (const char* host : {"0.0.0.0", "::"}) {
     const auto socket = bound(SOCK_STREAM, host);
     if (!socket) {
@@ -171,7 +171,7 @@ TEST_CASE("sockets at every interface are served on, of either family") {
   }
 }
 
-TEST_CASE("what was passed is not lost where a standard stream is closed") {
+TEST_CASE("a passed socket survives a closed standard stream") {
   const auto socket = bound(SOCK_STREAM, "127.0.0.1");
   Program daemon({}, {.words = passes_one, .passed = {socket.get()}, .has_no_stdin = true});
   CHECK(daemon.port() == local_address_of(socket.get()).port);
@@ -179,7 +179,7 @@ TEST_CASE("what was passed is not lost where a standard stream is closed") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a socket that is passed to somebody else is left alone") {
+TEST_CASE("a socket that was passed to another process is left alone") {
   const auto socket = bound(SOCK_STREAM, "127.0.0.1");
   Program daemon({"--host", "127.0.0.1", "--port", "0"},
                  {.words = "LISTEN_PID=1 LISTEN_FDS=1 exec", .passed = {socket.get()}});
@@ -188,7 +188,7 @@ TEST_CASE("a socket that is passed to somebody else is left alone") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("what is passed and cannot be served on is refused by what it is") {
+TEST_CASE("a passed descriptor that cannot be served is rejected by its type") {
   const auto tcp = bound(SOCK_STREAM, "127.0.0.1");
   CHECK(refusal({bound(SOCK_DGRAM, "127.0.0.1", false).get()})
             .ends_with("; write ListenStream= instead of ListenDatagram= in its .socket unit"));
@@ -209,7 +209,7 @@ TEST_CASE("what is passed and cannot be served on is refused by what it is") {
             .find("LISTEN_FDS=many is not a count") != std::string::npos);
 }
 
-TEST_CASE("what was passed goes to nobody whom the daemon starts") {
+TEST_CASE("passed sockets are closed on exec") {
   const auto socket = bound(SOCK_STREAM, "127.0.0.1");
   Program daemon({"--no-sandbox"}, {.words = passes_one, .passed = {socket.get()}});
   (void)daemon.port();
@@ -222,23 +222,23 @@ TEST_CASE("what was passed goes to nobody whom the daemon starts") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a service manager is told when the daemon is ready and when it stops, sandbox or not") {
+TEST_CASE("a service manager receives READY and STOPPING, with or without the sandbox") {
   for (const auto& name : {own_name("/tmp/"), own_name("@")}) {
     for (const std::string flag : {"--quiet", "--no-sandbox"}) {
       const Manager manager(name);
       Program daemon({"--host", "127.0.0.1", "--port", "0", flag},
                      {.words = "NOTIFY_SOCKET=" + name + " exec"});
       const auto address = "127.0.0.1:" + std::to_string(daemon.port());
-      CHECK(manager.hears() == "READY=1\nSTATUS=listening on " + address + "\n");
+      CHECK(manager.receives() == "READY=1\nSTATUS=listening on " + address + "\n");
       CHECK(daemon.end_with(SIGTERM) == 0);
-      CHECK(manager.hears() == "STOPPING=1\n");
+      CHECK(manager.receives() == "STOPPING=1\n");
     }
   }
 }
 
-TEST_CASE("a manager that cannot be told is no reason not to serve") {
+TEST_CASE("a failed notification does not stop the daemon") {
   Manager dead(own_name("/tmp/"));
-  dead.dies();
+  dead.close();
   for (const auto& [name, why] : std::vector<std::pair<std::string, std::string>>{
            {own_name("/tmp/"), "cannot notify the service manager: Connection refused"},
            {"/no/such/socket", "cannot notify the service manager: No such file or directory"},
@@ -253,7 +253,7 @@ TEST_CASE("a manager that cannot be told is no reason not to serve") {
   }
 }
 
-TEST_CASE("a daemon that serves has closed itself in, unless it was told not to") {
+TEST_CASE("a daemon enters its sandbox unless --no-sandbox is given") {
   const std::vector<std::string> plain{"--host", "127.0.0.1", "--port", "0"};
   Program daemon(plain);
   const auto port = daemon.port();
@@ -271,7 +271,7 @@ TEST_CASE("a daemon that serves has closed itself in, unless it was told not to"
   CHECK(unbounded.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it") {
+TEST_CASE("a sandboxed daemon opens its control socket and removes it on exit") {
   std::string directory = "/tmp/cpprun-service-XXXXXX";
   REQUIRE(::mkdtemp(directory.data()) != nullptr);
   Program daemon({"--host", "127.0.0.1", "--port", "0"},
@@ -279,7 +279,7 @@ TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it
   const auto port = daemon.port();
   CHECK(daemon.any_err_line().find("sandbox: ") != std::string::npos);
   const auto place = directory + "/cpprun-" + std::to_string(::geteuid());
-  // It is opened aside. Whoever has been served meanwhile was served behind the sandbox.
+  // The socket opens asynchronously; clients are served behind the sandbox meanwhile.
   char host[256] = {};
   REQUIRE(::gethostname(host, sizeof host - 1) == 0);
   const auto name = place + "/" + host + "-" + std::to_string(daemon.pid()) + ".sock";
@@ -293,7 +293,7 @@ TEST_CASE("behind the sandbox tools find the daemon, and its socket goes with it
   CHECK(::rmdir(directory.c_str()) == 0);
 }
 
-TEST_CASE("cpprund notes that its control socket is not in TMPDIR, and why") {
+TEST_CASE("cpprund reports why its control socket is not in TMPDIR") {
   for (const bool has_sandbox : {true, false}) {
     std::vector<std::string> words{"--host", "127.0.0.1", "--port", "0"};
     if (!has_sandbox) words.emplace_back("--no-sandbox");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// cpprund as its users see it: the line it prints, its exit codes, its log.
+// cpprund from the outside: the line it prints, its exit codes, its log.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace cpprund_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("cpprund prints the port it got, serves, and ends cleanly when asked to") {
+TEST_CASE("cpprund prints its port, serves, and exits cleanly on SIGTERM and SIGINT") {
   for (const int signal : {SIGTERM, SIGINT}) {
     Program daemon({"--port", "0"});
     Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
@@ -35,7 +35,7 @@ TEST_CASE("cpprund prints the port it got, serves, and ends cleanly when asked t
   }
 }
 
-TEST_CASE("cpprund takes IPv6 clients, too") {
+TEST_CASE("cpprund accepts IPv6 clients") {
   Program daemon({"--port=0"});
   const Result<StoreClient> client =
       StoreClient::open({.host = "::1", .port = daemon.port(), .connect_timeout = 2s});
@@ -46,7 +46,7 @@ TEST_CASE("cpprund takes IPv6 clients, too") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("cpprund names the port it cannot take") {
+TEST_CASE("cpprund names the port that it cannot bind") {
   Program first({"--host", "127.0.0.1", "--port", "0"});
   const std::string port = std::to_string(first.port());
   Program second({"--host", "127.0.0.1", "--port", port});
@@ -55,7 +55,7 @@ TEST_CASE("cpprund names the port it cannot take") {
   CHECK(second.exit_code() == 1);
 }
 
-TEST_CASE("cpprund refuses a command line it does not understand") {
+TEST_CASE("cpprund rejects an invalid command line") {
   Program unknown({"--prot", "1"});
   CHECK(unknown.exit_code() == 2);
   Program no_number({"--port", "http"});
@@ -65,7 +65,7 @@ TEST_CASE("cpprund refuses a command line it does not understand") {
   CHECK(contradiction.exit_code() == 2);
 }
 
-TEST_CASE("cpprund says whom it closed and why") {
+TEST_CASE("cpprund logs which client it closed and why") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"});
   RawClient scanner(daemon.port());
   pollfd connected{scanner.fd(), POLLOUT, 0};
@@ -77,7 +77,7 @@ TEST_CASE("cpprund says whom it closed and why") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") {
+TEST_CASE("cpprund closes a client that exceeds its memory limit and serves the others") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "64MiB"});
   const std::uint16_t port = daemon.port();
   Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
@@ -85,7 +85,7 @@ TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") 
   REQUIRE(modest);
   REQUIRE(greedy);
   CHECK(modest->set("k", "v"));
-  // Half of it is for one address.
+  // One address may use half of it.
   (void)greedy->set("k", std::string(40 << 20, 'v'));
   const std::string line = daemon.err_line();
   CHECK(line.find("closed: its address holds ") != std::string::npos);
@@ -94,7 +94,7 @@ TEST_CASE("cpprund closes who goes over its memory, and serves everybody else") 
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("where the machine has no memory left, the client that wants it is closed, not cpprund") {
+TEST_CASE("cpprund closes the client when an allocation fails and keeps running") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space of its own");
 #else
@@ -113,8 +113,7 @@ TEST_CASE("where the machine has no memory left, the client that wants it is clo
 #endif
 }
 
-TEST_CASE(
-    "cpprund is ended by signals that its parent has blocked, and knows its children's ends") {
+TEST_CASE("cpprund handles signals that its parent has blocked or ignored") {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -136,7 +135,7 @@ TEST_CASE(
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a start for which there is too little ends with a sentence and exit code 1") {
+TEST_CASE("a start without enough descriptors fails with an error and exit code 1") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space and descriptors of its own");
 #else
@@ -153,7 +152,7 @@ TEST_CASE("a start for which there is too little ends with a sentence and exit c
 #endif
 }
 
-TEST_CASE("cpprund starts without any standard stream") {
+TEST_CASE("cpprund starts without stdin and stderr") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--status-access", "none"},
                  Program::Setting{.words = "exec 0<&- 2>&-; exec"});
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
@@ -162,7 +161,7 @@ TEST_CASE("cpprund starts without any standard stream") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a daemon answers to the names it was given, and to no others") {
+TEST_CASE("a daemon answers only to its advertised names") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--advertise", "Head.Example.org:29400",
                   "--status-access", "network"});
   const std::uint16_t port = daemon.port();
@@ -181,12 +180,12 @@ TEST_CASE("a daemon answers to the names it was given, and to no others") {
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("a daemon without a plain store serves no client of one, and says why") {
+TEST_CASE("a daemon with --no-plain-store closes a store client and logs why") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--no-plain-store"});
   RawClient client(daemon.port());
   pollfd watched{client.fd(), POLLOUT, 0};
   REQUIRE(poll(&watched, 1, 10'000) == 1);
-  // How a client of PyTorch 2.2 or later begins.
+  // The first bytes of a client of PyTorch 2.2 or later.
   CHECK(client.offer(std::string_view("\0\xCE\xF7\x85\x3C", 5)) == 5);
   CHECK(daemon.err_line().ends_with("closed: this daemon serves jobs only (--no-plain-store)"));
   CHECK(daemon.end_with(SIGTERM) == 0);
@@ -194,7 +193,7 @@ TEST_CASE("a daemon without a plain store serves no client of one, and says why"
 
 namespace {
 
-// As a client of PyTorch 2.2 or later begins.
+// The first bytes of a client of PyTorch 2.2 or later.
 constexpr std::string_view validation("\0\xCE\xF7\x85\x3C", 5);
 
 std::vector<RawClient> crowd_of(std::size_t count, std::uint16_t port, std::string_view words) {
@@ -208,7 +207,7 @@ std::vector<RawClient> crowd_of(std::size_t count, std::uint16_t port, std::stri
   return crowd;
 }
 
-// An agent that asks for a seat in a job of its own, and what it is told.
+// An agent that joins a job of its own and reads the replies.
 RawClient agent_of(std::uint16_t port, const std::string& job) {
   RawClient agent(port);
   pollfd watched{agent.fd(), POLLOUT, 0};
@@ -244,7 +243,7 @@ namespace {
   return 0;
 }
 
-// Begins a link whose first message stays torn, and hears the daemon's greeting or its end.
+// Opens a link and sends a message without its last byte.
 [[maybe_unused]] void begin_torn_message(RawClient& link) {
   constexpr std::size_t length = 31 * 1024;
   std::string bytes(link::preamble);
@@ -260,7 +259,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("torn messages of many links stay within the memory, and others are served") {
+TEST_CASE("incomplete messages on many links stay within the memory limit") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer keeps freed memory");
 #else
@@ -276,7 +275,7 @@ TEST_CASE("torn messages of many links stay within the memory, and others are se
   const std::size_t before = resident_kib(daemon.pid());
   std::vector<RawClient> links;
   for (int at = 0; at < 1500; ++at) begin_torn_message(links.emplace_back(port));
-  // All that the first links have sent was read when the last ones are answered.
+  // When the last links are answered, the daemon has read all bytes of the first ones.
   for (RawClient& each : links) {
     pollfd watched{each.fd(), POLLIN, 0};
     REQUIRE(poll(&watched, 1, 10'000) == 1);
@@ -288,13 +287,13 @@ TEST_CASE("torn messages of many links stay within the memory, and others are se
   CHECK(line.ends_with(" of at most 4.0 MiB"));
   CHECK(modest->get("k", 10s) == "v");
   CHECK(resident_kib(daemon.pid()) < before + 16 * 1024);
-  // One agent is still let in: what is small has its reserve.
+  // An agent still gets a seat: small messages have a reserve.
   CHECK(seats_an_agent(port));
   CHECK(daemon.end_with(SIGTERM) == 0);
 #endif
 }
 
-TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in their place") {
+TEST_CASE("a full daemon drops a job without connected nodes for a new job") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-jobs", "2"});
   const auto port = daemon.port();
   const RawClient stays = agent_of(port, "stays");
@@ -309,13 +308,13 @@ TEST_CASE("a daemon full of jobs whose nodes have gone takes the next job in the
   CHECK(daemon.err_line().ends_with(
       "Z cpprund: warning: job \"gone\" was dropped for a new job: all 2 slots are taken "
       "(--max-jobs), and none of its nodes is connected"));
-  // Whoever has nodes that are connected keeps its place.
+  // A job with connected nodes keeps its slot.
   const RawClient refused = agent_of(port, "refused");
   CHECK(refused.heard.find("this daemon runs 2 jobs, the maximum") != std::string::npos);
   CHECK(daemon.end_with(SIGTERM) == 0);
 }
 
-TEST_CASE("where there is no memory for many small waits, clients are closed, not cpprund") {
+TEST_CASE("cpprund closes clients when many small waits exhaust memory and keeps running") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs address space of its own");
 #else
@@ -326,8 +325,8 @@ TEST_CASE("where there is no memory for many small waits, clients are closed, no
   CHECK(modest->set("k", "v"));
   daemon.limit_memory(rlim_t{60} << 20);
   std::vector<RawClient> crowd;
-  bool anybody_was_closed = false;
-  for (int client = 0; client < 1000 && !anybody_was_closed; ++client) {
+  bool any_was_closed = false;
+  for (int client = 0; client < 1000 && !any_was_closed; ++client) {
     std::vector<std::string> keys;
     for (int key = 0; key < 500; ++key) {
       keys.push_back(fmt::format("{:60}", fmt::format("{}.{}", client, key)));
@@ -342,21 +341,21 @@ TEST_CASE("where there is no memory for many small waits, clients are closed, no
       if (taken == 0) break;
       left.remove_prefix(taken);
     }
-    // It is answered or closed before the next one comes.
+    // The client is answered or closed before the next one connects.
     CHECK(modest->get("k", 10s) == "v");
     for (RawClient& other : crowd) other.listen_now();
-    anybody_was_closed = std::ranges::any_of(crowd, &RawClient::was_closed);
+    any_was_closed = std::ranges::any_of(crowd, &RawClient::was_closed);
   }
-  CHECK(anybody_was_closed);
+  CHECK(any_was_closed);
   CHECK(modest->get("k", 10s) == "v");
   CHECK(daemon.end_with(SIGTERM) == 0);
 #endif
 }
 
-TEST_CASE("a log file that has reached its limit costs nobody the daemon") {
+TEST_CASE("a log file at its size limit does not stop the daemon") {
   const FileDescriptor log(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   REQUIRE(log);
-  // Whatever writes the log has the limit from its start.
+  // The process that writes the log inherits the limit.
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
   const rlimit small{256, before.rlim_max};
@@ -372,7 +371,7 @@ TEST_CASE("a log file that has reached its limit costs nobody the daemon") {
   CHECK(::lseek(log.get(), 0, SEEK_END) == 256);
 }
 
-TEST_CASE("more silent connections than there are descriptors keep no agent out") {
+TEST_CASE("an agent gets a seat even if silent connections exhaust the descriptors") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer needs descriptors of its own");
 #else
@@ -389,12 +388,12 @@ TEST_CASE("more silent connections than there are descriptors keep no agent out"
 #endif
 }
 
-TEST_CASE("more store clients than there are descriptors keep no agent out") {
+TEST_CASE("an agent gets a seat even if store clients exhaust the descriptors") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"}, Program::read_here, true);
   const auto port = daemon.port();
   const auto crowd = crowd_of(400, port, validation);
   CHECK(seats_an_agent(port));
-  // One after the other, until the last place that is no agent's is taken.
+  // Connects clients until the last slot that is not reserved for agents is taken.
   const std::string ping = std::string(validation) + std::string("\x0D\1\2\3\4", 5);
   std::vector<RawClient> others;
   while (others.empty() || !others.back().was_closed) {

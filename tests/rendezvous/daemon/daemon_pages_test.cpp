@@ -34,7 +34,7 @@ bool has(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("the manual page has every flag, its choices and what stands for it otherwise") {
+TEST_CASE("the man page has every flag with its choices and its default") {
   const auto page = daemon_manual(flags, "1.2-3");
   CHECK(page.starts_with(".TH CPPRUND 8 \"\" \"cpprund 1.2\\-3\""));
   CHECK(has(page, "\\fB\\-h, \\-\\-help\\fR\nIt's help.\n"));
@@ -42,7 +42,7 @@ TEST_CASE("the manual page has every flag, its choices and what stands for it ot
   CHECK(has(page, "How much. One of debug, info. Default: info.\n"));
 }
 
-TEST_CASE("each shell is told which values there are") {
+TEST_CASE("the completion of each shell offers the choices of a flag") {
   const auto bash = daemon_completion("bash", flags);
   REQUIRE(bash);
   CHECK(has(*bash, "--level) mapfile -t COMPREPLY < <(compgen -W 'debug info' -- \"$word\") ;;"));

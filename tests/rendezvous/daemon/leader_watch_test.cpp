@@ -18,7 +18,7 @@ const LeaderWatch::Leader bob{.name = "b", .place = "b:1", .epoch = 4};
 
 }  // namespace
 
-TEST_CASE("the first that is heard of is no change, unless this one has won") {
+TEST_CASE("the first known leader is no change, unless this cpprund has won") {
   LeaderWatch follows;
   CHECK_FALSE(follows.leads(at(1s), alice));
   CHECK(follows.since() == WallTime{} + 1001s);
@@ -33,7 +33,7 @@ TEST_CASE("the first that is heard of is no change, unless this one has won") {
   CHECK_FALSE(change->silence);
 }
 
-TEST_CASE("a change has the first reason and the time since nobody led") {
+TEST_CASE("a change of the leader has the first reason and the time without a leader") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);
   watch.lost(TimePoint{} + 10s, "no message for 1 s");
@@ -53,7 +53,7 @@ TEST_CASE("a change has the first reason and the time since nobody led") {
   CHECK(watch.since() == WallTime{} + 1013s);
 }
 
-TEST_CASE("one that is heard again has changed nothing, and what was lost is forgotten") {
+TEST_CASE("a leader that returns is no change, and its loss is forgotten") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);
   watch.lost(TimePoint{} + 10s, "no message for 1 s");
@@ -65,7 +65,7 @@ TEST_CASE("one that is heard again has changed nothing, and what was lost is for
   CHECK(change->reason != "no message for 1 s");
 }
 
-TEST_CASE("the same one in a later epoch has led anew") {
+TEST_CASE("the same leader in a later epoch is a change") {
   LeaderWatch watch;
   watch.leads(at(1s), alice);
   watch.lost(TimePoint{} + 2s, "its lease has ended");
@@ -77,9 +77,9 @@ TEST_CASE("the same one in a later epoch has led anew") {
   CHECK(change->silence == 2s);
 }
 
-TEST_CASE("what is lost before anybody led is nothing") {
+TEST_CASE("a loss before the first leader is ignored") {
   LeaderWatch watch;
-  watch.lost(TimePoint{} + 2s, "nobody");
+  watch.lost(TimePoint{} + 2s, "no leader");
   CHECK_FALSE(watch.leads(at(4s), alice));
 }
 

@@ -18,7 +18,7 @@ std::string file_of(const std::string& first, const std::string& second) {
 
 }  // namespace
 
-TEST_CASE("what was written is read again, with what is known of its end") {
+TEST_CASE("a log is read as it was written, with its completeness and its end") {
   const auto open = read_log_file(file_of("ab", "cd"));
   REQUIRE(open);
   CHECK(open->round == RoundNumber{7});
@@ -38,7 +38,7 @@ TEST_CASE("what was written is read again, with what is known of its end") {
   CHECK_FALSE(half->is_whole);
 }
 
-TEST_CASE("a log that goes on after its end has no end") {
+TEST_CASE("a log that continues after an end mark has no end") {
   const auto log = read_log_file(file_of("ab", "cd") + log_chunk(LogChunk::end, {}) +
                                  log_chunk(LogChunk::bytes, "ef"));
   REQUIRE(log);
@@ -46,7 +46,7 @@ TEST_CASE("a log that goes on after its end has no end") {
   CHECK(log->bytes == "abcdef");
 }
 
-TEST_CASE("an end that is torn anywhere is cut, and what stands before it counts") {
+TEST_CASE("a torn tail is cut off, and everything before it is kept") {
   const std::string file = file_of("first", "second");
   const std::size_t last = file.size() - log_chunk(LogChunk::bytes, "second").size();
   for (std::size_t size = last + 1; size < file.size(); ++size) {
@@ -56,7 +56,7 @@ TEST_CASE("an end that is torn anywhere is cut, and what stands before it counts
     CHECK(log->size == last);
     CHECK_FALSE(log->has_end);
   }
-  // The length is there, and the bytes are not those that were written.
+  // The length is intact, but the content is not.
   std::string torn = file;
   torn.back() = '\0';
   const auto log = read_log_file(torn);
@@ -64,7 +64,7 @@ TEST_CASE("an end that is torn anywhere is cut, and what stands before it counts
   CHECK(log->size == last);
 }
 
-TEST_CASE("a damaged middle is refused, with its place and what lies behind it") {
+TEST_CASE("damage in the middle is rejected with its position and the remaining size") {
   std::string file = file_of("first", "second");
   const std::size_t at = log_file_head(RoundNumber{7}, false, "b").size();
   file[at + 9] ^= 1;
@@ -74,7 +74,7 @@ TEST_CASE("a damaged middle is refused, with its place and what lies behind it")
   CHECK_FALSE(log.error().is_later);
 }
 
-TEST_CASE("what is no log, or a later one's, is said") {
+TEST_CASE("a file that is not a log, or has a later version, is rejected") {
   CHECK(read_log_file("").error().clause == "is damaged: invalid first line");
   CHECK(read_log_file("cpprund-log x").error().clause ==
         "is damaged: no version in the first line");

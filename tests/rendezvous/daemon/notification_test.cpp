@@ -15,17 +15,17 @@ Result<std::string> address_of(const std::string& said) {
 
 }  // namespace
 
-TEST_CASE("nobody wants to be told where the variable is missing or empty") {
+TEST_CASE("a missing or empty NOTIFY_SOCKET disables notifications") {
   CHECK(notify_address({})->empty());
   CHECK(address_of("")->empty());
 }
 
-TEST_CASE("a path stays a path, and @ stands for a name without a file") {
+TEST_CASE("a path stays a path, and a leading @ means an abstract name") {
   CHECK(*address_of("/run/systemd/notify") == "/run/systemd/notify");
   CHECK(*address_of("@manager") == std::string("\0manager", 8));
 }
 
-TEST_CASE("what is no name of a socket is refused, with why") {
+TEST_CASE("an invalid socket name is rejected with the reason") {
   CHECK(address_of("vsock:2:1").error().reason ==
         "NOTIFY_SOCKET=vsock:2:1 is neither a path nor an abstract name such as @NAME");
   CHECK_FALSE(address_of("@").has_value());
@@ -36,7 +36,7 @@ TEST_CASE("what is no name of a socket is refused, with why") {
         "NOTIFY_SOCKET has 200 bytes, and the maximum is 107");
 }
 
-TEST_CASE("a message is lines of names and values") {
+TEST_CASE("a message has one line per variable") {
   CHECK(ready_message("[::]:29400") == "READY=1\nSTATUS=listening on [::]:29400\n");
   CHECK(stopping_message() == "STOPPING=1\n");
 }

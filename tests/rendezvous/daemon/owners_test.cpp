@@ -17,7 +17,7 @@ Owner owner(const std::string& name, const std::vector<std::string>& ids) {
 
 }  // namespace
 
-TEST_CASE("a file's name is its owner's") {
+TEST_CASE("a file is named after its owner") {
   CHECK(is_owner_name("alice"));
   CHECK(is_owner_name("team-7.b_c"));
   CHECK_FALSE(is_owner_name(""));
@@ -26,7 +26,7 @@ TEST_CASE("a file's name is its owner's") {
   CHECK_FALSE(is_owner_name(std::string(65, 'a')));
 }
 
-TEST_CASE("what editors leave behind is nobody's") {
+TEST_CASE("editor backups have no owner") {
   CHECK(is_passed_over(".alice.swp"));
   CHECK(is_passed_over(".alice.new"));
   CHECK(is_passed_over("alice~"));
@@ -35,7 +35,7 @@ TEST_CASE("what editors leave behind is nobody's") {
   CHECK_FALSE(is_passed_over("bakery"));
 }
 
-TEST_CASE("two owners of one id are refused, and both are named") {
+TEST_CASE("two owners with the same secret id are rejected, and both are named") {
   CHECK(check_owners({}));
   CHECK(check_owners({owner("alice", {"a", "b"}), owner("bob", {"c"})}));
   const auto checked = check_owners({owner("alice", {"a", "b"}), owner("bob", {"c", "b"})});
@@ -44,7 +44,7 @@ TEST_CASE("two owners of one id are refused, and both are named") {
       "\"alice\" and \"bob\" have secrets with the same id \"b\"; "));
 }
 
-TEST_CASE("owners are told by name, and many of them by number") {
+TEST_CASE("a few owners are listed by name, the rest is counted") {
   CHECK(owners_text({owner("alice", {"a"}), owner("bob", {"b", "c"})}) == "alice, bob (2 secrets)");
   Owners many;
   for (int n = 0; n < 10; ++n) many.push_back(owner(std::to_string(n), {std::to_string(n)}));

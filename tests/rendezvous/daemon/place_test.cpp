@@ -9,7 +9,7 @@ namespace place_test {
 
 using namespace cpprun;
 
-TEST_CASE("a place is a host and a port, in any of the usual spellings") {
+TEST_CASE("an address is a host and an optional port in the usual notations") {
   CHECK(*parse_member_address("a") == Endpoint{"a", 29400});
   CHECK(*parse_member_address("10.0.0.1:7") == Endpoint{"10.0.0.1", 7});
   CHECK(*parse_member_address("[fd00::1]:65535") == Endpoint{"fd00::1", 65535});
@@ -21,7 +21,7 @@ TEST_CASE("a place is a host and a port, in any of the usual spellings") {
   CHECK(port_of_member("b:5") == 5);
 }
 
-TEST_CASE("what is no place is told, with what would be one") {
+TEST_CASE("an invalid address is rejected with the valid forms") {
   for (const char* text :
        {"", ":1", "a:", "a:0", "a:65536", "a:b", "fd00::1", "[fd00::1", "[]:1", "[a]x", "a:1 "}) {
     const auto parsed = parse_member_address(text);
@@ -32,7 +32,7 @@ TEST_CASE("what is no place is told, with what would be one") {
   CHECK(port_of_member("x:y") == 0);
 }
 
-TEST_CASE("an address in digits is one, unless it means all of a machine") {
+TEST_CASE("a numeric address is specific unless it is a wildcard") {
   CHECK(is_one_address("10.0.0.1"));
   CHECK(is_one_address("fd00::1"));
   for (const char* const each : {"", "0.0.0.0", "::", "node1", "node.example", "cafe"}) {

@@ -7,7 +7,7 @@ namespace sandbox_test {
 
 using namespace cpprun;
 
-TEST_CASE("each kernel is asked for the rights that it knows, and for no others") {
+TEST_CASE("each kernel is asked only for the rights that it knows") {
   CHECK(sandbox_rules(1, {}).files == 0x1fff);
   CHECK(sandbox_rules(2, {}).files == 0x3fff);
   CHECK(sandbox_rules(3, {}).files == 0x7fff);
@@ -18,12 +18,12 @@ TEST_CASE("each kernel is asked for the rights that it knows, and for no others"
   CHECK(sandbox_rules(5, {}).files == 0xffff);
   CHECK(sandbox_rules(5, {}).scopes == 0);
   CHECK(sandbox_rules(6, {}).scopes == 3);
-  // One of the future is asked for what we know.
+  // A future kernel is asked for the rights of the latest known version.
   CHECK(sandbox_rules(99, {}).files == 0xffff);
   CHECK(sandbox_rules(99, {}).ports == 3);
 }
 
-TEST_CASE("nothing stays open but /dev/null and what is wanted") {
+TEST_CASE("only /dev/null and the requested paths stay accessible") {
   CHECK(sandbox_rules(7, {}).paths ==
         std::vector<SandboxRules::Path>{{"/dev/null", landlock::read_file | landlock::write_file}});
   const auto rules =
@@ -39,7 +39,7 @@ TEST_CASE("nothing stays open but /dev/null and what is wanted") {
                            false});
 }
 
-TEST_CASE("every right that a rule gives back was given up") {
+TEST_CASE("every right that a rule grants was restricted before") {
   for (int version = 1; version <= 8; ++version) {
     const auto rules = sandbox_rules(
         version, {.readable = {"/a"}, .door = DoorDirectory{.parent = "/run", .name = "b"}});
@@ -47,7 +47,7 @@ TEST_CASE("every right that a rule gives back was given up") {
   }
 }
 
-TEST_CASE("the log says what is in force, and nothing that is not") {
+TEST_CASE("the log lists exactly the restrictions that are in force") {
   const SandboxWants tools{.door = DoorDirectory{.parent = "/run", .name = "b"}};
   const SandboxWants all{.readable = {"/a", "/b"}, .door = tools.door};
   CHECK(sandbox_line({.version = 7, .no_privileges = true, .no_dumps = true}, tools) ==

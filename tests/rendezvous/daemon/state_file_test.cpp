@@ -16,7 +16,7 @@ std::string wrong_with(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("a record is read as it was written, whatever its bytes") {
+TEST_CASE("a record is read as it was written, whatever bytes it has") {
   for (const std::string& record :
        {std::string(), std::string("a\n\0b", 4), std::string(9000, 'x')}) {
     const auto read = record_of_state_file(state_file_of(record));
@@ -26,7 +26,7 @@ TEST_CASE("a record is read as it was written, whatever its bytes") {
   CHECK(state_file_of("123456789") == "cpprund-state 1 9 cbf43926\n123456789");
 }
 
-TEST_CASE("no cut and no changed byte is taken for a record") {
+TEST_CASE("a truncated or changed file is not accepted as a record") {
   const std::string whole = state_file_of("a record of a job");
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK(wrong_with(whole.substr(0, size)).starts_with("is damaged: "));
@@ -36,14 +36,14 @@ TEST_CASE("no cut and no changed byte is taken for a record") {
       std::string changed = whole;
       changed[at] = static_cast<char>(changed[at] ^ bit);
       const auto read = record_of_state_file(changed);
-      // A digit of the checksum in capitals is no other.
+      // An upper-case digit of the checksum is equivalent.
       CHECK((!read || *read == "a record of a job"));
     }
   }
   CHECK(wrong_with(whole + "x") == "is damaged: 18 bytes instead of 17");
 }
 
-TEST_CASE("what a later cpprund has written is called that") {
+TEST_CASE("a record of a later version is reported as such") {
   const auto later = record_of_state_file("cpprund-state 2 whatever");
   REQUIRE(!later);
   CHECK(later.error().is_later);

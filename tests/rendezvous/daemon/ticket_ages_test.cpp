@@ -8,7 +8,7 @@ namespace ticket_ages_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("the age of many tickets is that of the oldest which is waited for") {
+TEST_CASE("the oldest pending ticket determines the age") {
   const TimePoint begin{};
   TicketAges ages;
   CHECK_FALSE(ages.oldest());
@@ -18,7 +18,7 @@ TEST_CASE("the age of many tickets is that of the oldest which is waited for") {
   ages.add(4, begin + 300ms);
   CHECK(ages.oldest() == begin);
   ages.done(1);
-  CHECK(ages.oldest() == begin);  // the second is of the same moment
+  CHECK(ages.oldest() == begin);  // both tickets have the same time
   ages.done(2);
   CHECK(ages.oldest() == begin + 100ms);
   ages.done(3);

@@ -22,7 +22,7 @@ election::Ask look(AskLanes& lanes, TimePoint now = t0) {
 
 }  // namespace
 
-TEST_CASE("each lane has one request at a time, and neither waits for the other") {
+TEST_CASE("each lane has one request at a time and does not wait for the other lane") {
   AskLanes lanes(2);
   const auto one = look(lanes);
   CHECK_FALSE(lanes.is_idle(Lane::lease));
@@ -40,7 +40,7 @@ TEST_CASE("each lane has one request at a time, and neither waits for the other"
   CHECK_FALSE(lanes.is_idle(Lane::lease));
 }
 
-TEST_CASE("the next member is asked at once, and the first again after a pause") {
+TEST_CASE("the next member is asked at once, and the first one again after a pause") {
   AskLanes lanes(3);
   TimePoint now = t0;
   for (std::size_t member = 0; member < 3; ++member) {
@@ -61,7 +61,7 @@ TEST_CASE("the next member is asked at once, and the first again after a pause")
   CHECK_FALSE(lanes.has_failed_everywhere(Lane::lease));
 }
 
-TEST_CASE("a member is turned from once, whichever lane it fails in") {
+TEST_CASE("a failed member is skipped once, whichever lane it fails in") {
   AskLanes lanes(3);
   const auto one = look(lanes);
   const auto other = lanes.ask(t0, Lane::writes, Step::write, etcd::Transaction{}, 1s);
@@ -70,19 +70,19 @@ TEST_CASE("a member is turned from once, whichever lane it fails in") {
   CHECK(look(lanes).endpoint == 1);
 }
 
-TEST_CASE("where no other member would do better none is asked, and nothing for a while") {
+TEST_CASE("a failure that another member would repeat pauses the lane and keeps the member") {
   AskLanes lanes(3);
   const auto ask = look(lanes);
   lanes.failed(t0, *lanes.take(ask.id), /*is_of_member=*/false);
   CHECK_FALSE(lanes.is_ready(Lane::lease, t0));
   const auto again = look(lanes, t0 + 1s);
   CHECK(again.endpoint == 0);
-  // What has to be asked all the same is.
+  // A request that cannot wait is sent without a pause.
   lanes.failed(t0 + 1s, *lanes.take(again.id), /*is_of_member=*/false, /*rests=*/false);
   CHECK(lanes.is_ready(Lane::lease, t0 + 1s));
 }
 
-TEST_CASE("what was asked in an earlier life is known as such") {
+TEST_CASE("a request of an earlier run is recognized") {
   AskLanes lanes(1);
   const auto ask = look(lanes);
   lanes.begin_life();

@@ -9,7 +9,7 @@ namespace base64_test {
 
 using namespace cpprun;
 
-TEST_CASE("bytes are written as RFC 4648 has them, and read again") {
+TEST_CASE("bytes are encoded as in RFC 4648 and decoded again") {
   for (const auto& [bytes, text] : {std::pair<std::string, std::string>{"", ""},
                                     {"f", "Zg=="},
                                     {"fo", "Zm8="},
@@ -26,7 +26,7 @@ TEST_CASE("bytes are written as RFC 4648 has them, and read again") {
   CHECK(bytes_of_base64(base64_of(all)) == all);
 }
 
-TEST_CASE("what is no base64 is nothing") {
+TEST_CASE("invalid base64 is rejected") {
   for (const char* text : {"Z", "Zg", "Zg=", "Zm9", "Z===", "====", "=", "Zm9v=", "Zm 9", "Zm9\n",
                            "Zm-_", "Zg==Zg==", "=m9v"}) {
     CAPTURE(text);
@@ -34,9 +34,9 @@ TEST_CASE("what is no base64 is nothing") {
   }
 }
 
-TEST_CASE("two texts are never the same bytes") {
+TEST_CASE("different texts never decode to the same bytes") {
   CHECK(bytes_of_base64("Zg=="));
-  CHECK_FALSE(bytes_of_base64("Zh=="));  // the same byte, with bits that nobody would see
+  CHECK_FALSE(bytes_of_base64("Zh=="));  // the same byte, but with stray bits in the padding
   CHECK_FALSE(bytes_of_base64("Zm9="));
 }
 

@@ -23,7 +23,7 @@ std::string text_of(const ChangeQueue::Batch& batch) {
 
 }  // namespace
 
-TEST_CASE("of each record the last wish is written, in the place of the first") {
+TEST_CASE("the last change of each record is written in the position of the first") {
   ChangeQueue queue;
   queue.keep("a", "1", 1);
   queue.keep("b", "2", 2);
@@ -36,7 +36,7 @@ TEST_CASE("of each record the last wish is written, in the place of the first") 
   CHECK_FALSE(queue.has_more());
 }
 
-TEST_CASE("what is under way is not touched, and comes again as it was") {
+TEST_CASE("a batch in flight is not changed, and is retried as it was") {
   ChangeQueue queue;
   queue.keep("a", "1", 1);
   CHECK(text_of(queue.next_batch()) == "a=1");
@@ -50,7 +50,7 @@ TEST_CASE("what is under way is not touched, and comes again as it was") {
   CHECK(queue.through() == 2);
 }
 
-TEST_CASE("who is synced is one thing, whoever it is") {
+TEST_CASE("only the last list of synced standbys is written") {
   ChangeQueue queue;
   queue.publish({"a"}, 1);
   queue.publish({"b"}, 2);
@@ -59,7 +59,7 @@ TEST_CASE("who is synced is one thing, whoever it is") {
   CHECK(batch.front().synced == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("no more than etcd takes is written at once") {
+TEST_CASE("a batch stays within the limits of etcd") {
   ChangeQueue queue;
   for (std::uint64_t each = 1; each <= 100; ++each) queue.keep(fmt::format("{}", each), "", each);
   CHECK(queue.next_batch().size() == bounds::election_batch_max);
@@ -75,7 +75,8 @@ TEST_CASE("no more than etcd takes is written at once") {
   CHECK(queue.next_batch().size() == 1);
 }
 
-TEST_CASE("what is too much at once is tried one by one, and given up alone") {
+TEST_CASE(
+    "a batch that is too large is retried one by one, and only the failing change is dropped") {
   ChangeQueue queue;
   for (const auto& [name, number] : {std::pair{"a", 1U}, {"b", 2U}, {"c", 3U}}) {
     queue.keep(name, "old", number);
@@ -89,11 +90,11 @@ TEST_CASE("what is too much at once is tried one by one, and given up alone") {
   CHECK(queue.through() == 1);
   CHECK(text_of(queue.next_batch()) == "c=old b=new");
   CHECK(queue.check() == std::nullopt);
-  // A wish that waits stands for what was put back as well.
+  // A queued change supersedes the returned one, which stays unacknowledged.
   CHECK(queue.through() == 1);
 }
 
-TEST_CASE("a wish that was refused is not waited for") {
+TEST_CASE("a rejected change is not waited for") {
   ChangeQueue queue;
   queue.skip(1);
   CHECK(queue.through() == 1);
@@ -105,7 +106,7 @@ TEST_CASE("a wish that was refused is not waited for") {
   CHECK(queue.through() == 3);
 }
 
-TEST_CASE("another leader's life begins with nothing") {
+TEST_CASE("a new leader starts with an empty queue") {
   ChangeQueue queue;
   queue.keep("a", "1", 1);
   queue.next_batch();

@@ -22,7 +22,7 @@ const Request keep_alive = KeepAlive{1234567890123456789};
 const Request revoking = Revoke{77};
 const Request reading = Transaction{.success = {Read{"/a"}, Read{"/b"}}};
 
-// As etcd 3.4.23 answers.
+// As etcd 3.4.23 responds.
 const std::string header =
     R"("header":{"cluster_id":"2448350252072622750","member_id":"16439771487272050292",)"
     R"("revision":"4","raft_term":"2"})";
@@ -45,7 +45,7 @@ std::string in_braces(const std::string& members) {
 
 }  // namespace
 
-TEST_CASE("leases are asked for as the gateway wants it") {
+TEST_CASE("lease requests have the form that the gateway requires") {
   CHECK(to_post(grant).path == "/v3/lease/grant");
   CHECK(body_of(grant) == json{{"ID", "77"}, {"TTL", "2"}});
   CHECK(to_post(keep_alive).path == "/v3/lease/keepalive");
@@ -54,7 +54,7 @@ TEST_CASE("leases are asked for as the gateway wants it") {
   CHECK(body_of(revoking) == json{{"ID", "77"}});
 }
 
-TEST_CASE("alarms are read, of whichever member they are") {
+TEST_CASE("alarms are read for any member") {
   CHECK(to_post(GetAlarms{}).path == "/v3/maintenance/status");
   CHECK(body_of(GetAlarms{}) == json::object());
   CHECK(read_answer(GetAlarms{}, 200, in_braces("")) == Heard(Alarms{}));
@@ -65,7 +65,7 @@ TEST_CASE("alarms are read, of whichever member they are") {
   CHECK_FALSE(read_answer(GetAlarms{}, 200, in_braces(R"(,"errors":[7])")).has_value());
 }
 
-TEST_CASE("a transaction is written with all its parts") {
+TEST_CASE("a transaction is encoded with all its parts") {
   using Target = Compare::Target;
   const Transaction transaction{.compares = {{"/a", Target::created, 0},
                                              {"/b", Target::changed, 12},
@@ -88,26 +88,26 @@ TEST_CASE("a transaction is written with all its parts") {
   CHECK(body_of(Transaction{}) == json::object());
 }
 
-TEST_CASE("a name that is no UTF-8 is asked for all the same") {
+TEST_CASE("a user name that is not UTF-8 is still encoded") {
   const Authenticate who{"me", "\xff"};
   CHECK(to_post(who).path == "/v3/auth/authenticate");
   CHECK(body_of(who)["name"] == "me");
 }
 
-TEST_CASE("a lease is granted, renewed, gone and taken back") {
+TEST_CASE("responses to granting, renewing and revoking a lease are decoded") {
   CHECK(read_answer(grant, 200, in_braces(R"(,"ID":"77","TTL":"3")")) ==
         Heard(Granted{read_header, 77, 3}));
   CHECK(read_answer(keep_alive, 200,
                     "{\"result\":" + in_braces(R"(,"ID":"1234567890123456789","TTL":"2")") +
                         "}\n") == Heard(KeptAlive{read_header, 1234567890123456789, 2}));
-  // What is gone has no time any more, and HTTP says that all is well.
+  // An expired lease has no TTL, although the HTTP status is 200.
   CHECK(read_answer(keep_alive, 200,
                     "{\"result\":" + in_braces(R"(,"ID":"1234567890123456789")") + "}") ==
         Heard(KeptAlive{read_header, 1234567890123456789, 0}));
   CHECK(read_answer(revoking, 200, in_braces("")) == Heard(Revoked{read_header}));
 }
 
-TEST_CASE("a transaction is answered with what was found, and nothing where nothing was") {
+TEST_CASE("a transaction's response has the pairs that were found, or none") {
   const auto heard = read_answer(reading, 200, in_braces(R"(,"succeeded":true,"responses":[
         {"response_range":{"header":{"revision":"4"},"kvs":[
           {"key":"L2E=","create_revision":"2","mod_revision":"3","version":"2",
@@ -127,12 +127,12 @@ TEST_CASE("a transaction is answered with what was found, and nothing where noth
         Heard(Decided{read_header, true, {Outcome{}, Outcome{}}}));
 }
 
-TEST_CASE("numbers may be numbers") {
+TEST_CASE("a response may have numbers instead of strings") {
   CHECK(read_answer(grant, 200, R"({"header":{"revision":4,"raft_term":2},"ID":77,"TTL":2})") ==
         Heard(Granted{{0, 0, 4, 2}, 77, 2}));
 }
 
-TEST_CASE("a token is taken if it is one") {
+TEST_CASE("a token is accepted only if it is valid") {
   const Request who = Authenticate{"me", "x"};
   CHECK(read_answer(who, 200, in_braces(R"(,"token":"abc.12")")) == Heard(Authenticated{"abc.12"}));
   CHECK(failure_of(who, 200, in_braces("")).kind == Kind::nonsense);
@@ -141,7 +141,7 @@ TEST_CASE("a token is taken if it is one") {
         Kind::nonsense);
 }
 
-TEST_CASE("a failure is known in each of its shapes") {
+TEST_CASE("every form of an error response is decoded") {
   const std::string words = "etcdserver: requested lease not found";
   const Failure gone{Kind::no_such_lease, words};
   CHECK(failure_of(revoking, 404,
@@ -159,7 +159,7 @@ TEST_CASE("a failure is known in each of its shapes") {
             .said.size() <= bounds::etcd_words_bytes_max + 4);
 }
 
-TEST_CASE("what is no answer of etcd's is called that") {
+TEST_CASE("a response that is not from etcd is reported as such") {
   for (const char* body :
        {"", "Not Found\n", "[]", "7", "null", "{", "{}", R"({"header":7})", R"({"code":"x"})"}) {
     CAPTURE(body);
@@ -169,7 +169,7 @@ TEST_CASE("what is no answer of etcd's is called that") {
   }
   CHECK(failure_of(grant, 404, "404 page not found").said ==
         "HTTP 404: \"404 page not found\" is not a JSON object");
-  // Well formed, and not what was asked for.
+  // Well-formed, but not a response to this request.
   CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"78","TTL":"3")")).said.find("another lease") !=
         std::string::npos);
   CHECK(failure_of(grant, 200, in_braces(R"(,"ID":"77")")).said.find("without a duration") !=
@@ -184,7 +184,7 @@ TEST_CASE("what is no answer of etcd's is called that") {
             .said.find("is not base64") != std::string::npos);
 }
 
-TEST_CASE("neither depth nor number is believed") {
+TEST_CASE("responses with too much nesting or too many elements are rejected") {
   CHECK(failure_of(grant, 200, std::string(1'000'000, '[')).said.find("nested too deeply") !=
         std::string::npos);
   std::string many = "{}";
@@ -193,7 +193,7 @@ TEST_CASE("neither depth nor number is believed") {
             .said.find("has 301 elements, the maximum is 256") != std::string::npos);
 }
 
-TEST_CASE("damaged answers are refused in words, and harm nobody") {
+TEST_CASE("damaged responses are rejected with a reason") {
   const std::vector<std::pair<Request, std::string>> answers = {
       {grant, in_braces(R"(,"ID":"77","TTL":"3")")},
       {keep_alive, "{\"result\":" + in_braces(R"(,"ID":"1234567890123456789","TTL":"2")") + "}"},

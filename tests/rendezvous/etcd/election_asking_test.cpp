@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is asked, when, and how long an answer is waited for.
+// Which requests are sent, when, and with which timeout.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace cpprun::test;
 using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 
-TEST_CASE("who follows looks so often that a successor loses little") {
+TEST_CASE("a follower polls often, so that a successor loses little time") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -21,11 +21,11 @@ TEST_CASE("who follows looks so often that a successor loses little") {
   alpha.ring();
   CHECK(alpha.asks().size() == 1);
   CHECK(alpha.asks().front().timeout == bounds::etcd_timeout(2s));
-  // Nothing else is due before it is answered.
+  // Nothing else is due before the response.
   CHECK_FALSE(alpha.election().next_deadline());
 }
 
-TEST_CASE("and seldom, where nobody needs to know") {
+TEST_CASE("a follower that is not needed polls rarely") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Attend{false});
@@ -37,7 +37,7 @@ TEST_CASE("and seldom, where nobody needs to know") {
   CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
 }
 
-TEST_CASE("who has reason to look does so again, where a look was under way") {
+TEST_CASE("a request to poll during a poll causes another poll") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -52,7 +52,7 @@ TEST_CASE("who has reason to look does so again, where a look was under way") {
   CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
 }
 
-TEST_CASE("who is about to be handed the lead looks for it again and again, for a moment") {
+TEST_CASE("a designated successor polls eagerly for a short time") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -66,7 +66,7 @@ TEST_CASE("who is about to be handed the lead looks for it again and again, for 
   CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
 }
 
-TEST_CASE("who wants to lead looks before it runs, for what it knows may be old") {
+TEST_CASE("a candidate polls before it campaigns, because its view may be old") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Attend{false});
@@ -81,7 +81,7 @@ TEST_CASE("who wants to lead looks before it runs, for what it knows may be old"
   CHECK(std::get<etcd::Grant>(grant.request).lease > 0);
 }
 
-TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile") {
+TEST_CASE("a leader renews its lease four times per lease, even during a write") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -98,7 +98,7 @@ TEST_CASE("who leads renews four times in a lease, whatever is written meanwhile
   CHECK(alpha.count<election::Renewed>() == 1);
 }
 
-TEST_CASE("what is large is waited for longer") {
+TEST_CASE("a large write has a longer timeout") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -109,7 +109,7 @@ TEST_CASE("what is large is waited for longer") {
   CHECK(alpha.asks().front().timeout >= bounds::etcd_timeout(2s) + 499ms);
 }
 
-TEST_CASE("the next member is asked when one fails, and nobody for a while when all do") {
+TEST_CASE("a failed member is followed by the next one, and by a pause if all have failed") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   for (std::size_t member = 0; member < 3; ++member) {
@@ -121,7 +121,7 @@ TEST_CASE("the next member is asked when one fails, and nobody for a while when 
   CHECK(alpha.election().next_deadline() == etcd.now + bounds::etcd_round_pause);
 }
 
-TEST_CASE("a right is waited for to the moment") {
+TEST_CASE("the end of the lease is an exact deadline") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();

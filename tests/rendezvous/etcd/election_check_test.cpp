@@ -9,8 +9,8 @@ using namespace cpprun;
 using namespace cpprun::test;
 using test::Candidate;  // rendezvous/job has one, too
 
-// The table asks check() after each step; so does the simulation, some millions of times.
-TEST_CASE("nothing is broken about a contest in any phase of its life") {
+// The test table calls check() after each step, and the simulation calls it millions of times.
+TEST_CASE("an election is consistent in every phase") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   CHECK_FALSE(alpha.election().check());

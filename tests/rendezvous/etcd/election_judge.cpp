@@ -25,7 +25,7 @@ std::optional<int> ElectionJudge::leader(TimePoint now) const {
   return std::nullopt;
 }
 
-// It has won just now.
+// `who` has just won.
 void ElectionJudge::check_won(TimePoint now, int who) {
   for (const auto& [other, leading] : leading_) {
     if (other == who || now >= leading.until) continue;
@@ -34,7 +34,7 @@ void ElectionJudge::check_won(TimePoint now, int who) {
   }
 }
 
-// It has heard until when it leads.
+// `who` has just received the end of its lease.
 void ElectionJudge::check_right(TimePoint now, int who) {
   const Leading& leading = leading_[who];
   if (leading.epoch == epoch_ || leading.until <= won_at_) return;
@@ -42,12 +42,13 @@ void ElectionJudge::check_right(TimePoint now, int who) {
                           leading.epoch, in_seconds(leading.until - won_at_), winner_, epoch_));
 }
 
-void ElectionJudge::told(TimePoint now, int who, const election::Action& action, TimePoint until) {
+void ElectionJudge::received(TimePoint now, int who, const election::Action& action,
+                             TimePoint until) {
   if (const auto* const leads = std::get_if<election::Leads>(&action)) {
-    if (leads->epoch <= told_epoch_) {
-      object(now, fmt::format("epoch {} comes after {}", leads->epoch, told_epoch_));
+    if (leads->epoch <= received_epoch_) {
+      object(now, fmt::format("epoch {} comes after {}", leads->epoch, received_epoch_));
     }
-    told_epoch_ = leads->epoch;
+    received_epoch_ = leads->epoch;
     ++leaders_;
     leading_[who] = {until, leads->epoch};
     complete_ = {names_[who]};
@@ -62,26 +63,26 @@ void ElectionJudge::told(TimePoint now, int who, const election::Action& action,
   } else if (const auto* const found = std::get_if<election::Found>(&action)) {
     check_found(now, *found);
   } else if (const auto* const written = std::get_if<election::Written>(&action)) {
-    // What was wished for before the last that is written is of no matter any more.
+    // Commands before the last written one no longer matter.
     for (auto& [name, kept] : kept_) {
-      auto& wishes = kept.wishes;
+      auto& commands = kept.commands;
       const auto after = std::ranges::find_if(
-          wishes, [&](const auto& wish) { return wish.first > written->through; });
-      if (after - wishes.begin() > 1) wishes.erase(wishes.begin(), after - 1);
+          commands, [&](const auto& command) { return command.first > written->through; });
+      if (after - commands.begin() > 1) commands.erase(commands.begin(), after - 1);
     }
   }
 }
 
-void ElectionJudge::wishes(int who, const election::Event& event) {
+void ElectionJudge::commands(int who, const election::Event& event) {
   if (who != winner_) return;
   if (const auto* const keep = std::get_if<election::Keep>(&event)) {
-    auto& wishes = kept_[keep->name].wishes;
-    if (wishes.empty()) wishes.emplace_back(0, std::nullopt);
-    wishes.emplace_back(keep->number, keep->record);
+    auto& commands = kept_[keep->name].commands;
+    if (commands.empty()) commands.emplace_back(0, std::nullopt);
+    commands.emplace_back(keep->number, keep->record);
   } else if (const auto* const drop = std::get_if<election::Drop>(&event)) {
-    auto& wishes = kept_[drop->name].wishes;
-    if (wishes.empty()) wishes.emplace_back(0, std::nullopt);
-    wishes.emplace_back(drop->number, std::nullopt);
+    auto& commands = kept_[drop->name].commands;
+    if (commands.empty()) commands.emplace_back(0, std::nullopt);
+    commands.emplace_back(drop->number, std::nullopt);
   }
 }
 
@@ -91,22 +92,21 @@ void ElectionJudge::check_found(TimePoint now, const election::Found& found) {
   for (auto& [name, kept] : kept_) {
     const auto there = records.find(name);
     const auto stands = there == records.end() ? std::nullopt : std::optional(there->second);
-    const bool is_possible =
-        std::ranges::any_of(kept.wishes, [&](const auto& wish) { return wish.second == stands; });
+    const bool is_possible = std::ranges::any_of(
+        kept.commands, [&](const auto& command) { return command.second == stands; });
     if (!is_possible) {
-      object(now, fmt::format("of \"{}\" the next leader finds {}, and {} was written", name,
+      object(now, fmt::format("of \"{}\" the next leader finds {}, but {} was written", name,
                               stands.value_or("nothing"),
-                              kept.wishes.front().second.value_or("nothing")));
+                              kept.commands.front().second.value_or("nothing")));
     }
-    kept.wishes = {{0, stands}};
+    kept.commands = {{0, stands}};
     records.erase(name);
   }
   if (!records.empty()) {
-    object(now,
-           fmt::format("\"{}\" is found, and nobody has wished for it", records.begin()->first));
+    object(now, fmt::format("\"{}\" is found, but was never written", records.begin()->first));
   }
   if (std::ranges::count(may_be_found_, found.synced) == 0) {
-    object(now, "who was synced is not who is found to be");
+    object(now, "the list of synced programs is not the published one");
   }
 }
 
@@ -146,7 +146,7 @@ void ElectionJudge::decided(TimePoint now, int who, const etcd::Transaction& tra
     if (put != nullptr && put->key == keys_.synced()) {
       const auto synced = read_synced(put->value);
       if (!synced || synced->before) continue;
-      if (told_epoch_ == epoch_ || synced->is_vacant) {
+      if (received_epoch_ == epoch_ || synced->is_vacant) {
         complete_ = synced->names;
         may_have_begun_.reset();
       } else {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Sees what truly happens to the elections of a simulated world, and says which promise was broken
-// first:
+// Knows the true state of the elections of a simulated world, and reports the first broken promise:
 //
-//  - nobody wins before the right of whoever led is over by that one's own clock;
+//  - no program wins before the previous leader's lease has ended by the leader's own clock;
 //  - epochs grow;
-//  - what a leader changes it changes before the next one has won;
-//  - the next one finds every record that was said to be written, or a later wish of that name, and
-//    who was synced before it won;
-//  - who leads is told that it does not by the time it has been told.
+//  - a leader changes nothing after the next one has won;
+//  - the next leader finds every record that was reported as written, or a later change of it, and
+//    the list of synced programs from before it won;
+//  - a leader learns that it is deposed no later than its lease ends.
 
 #include <map>
 #include <optional>
@@ -26,15 +25,15 @@ class ElectionJudge {
  public:
   explicit ElectionJudge(ElectionKeys keys) : keys_(std::move(keys)) {}
 
-  // Program `who` was told that; `until` is the true moment that its right ends at.
-  void told(TimePoint now, int who, const election::Action& action, TimePoint until);
-  // It wishes for that.
-  void wishes(int who, const election::Event& event);
-  // It is gone, or stopped: what it believes harms nobody any more, or not now.
+  // Program `who` has received `action`; `until` is the true end of its lease.
+  void received(TimePoint now, int who, const election::Action& action, TimePoint until);
+  // Program `who` has issued the command `event`.
+  void commands(int who, const election::Event& event);
+  // `who` has been killed or stopped: its beliefs do no harm, at least for now.
   void ended(int who);
-  // It is about to hear something, or its timer to run, and it was not stopped before.
+  // `who` is about to handle an event or a timer, and was not stopped before.
   void awake(TimePoint now, int who);
-  // A request of its has been decided. Epochs are etcd's own, so what was won is known here first.
+  // A request of `who` has been decided. Epochs come from etcd, so a win is known here first.
   void decided(TimePoint now, int who, const etcd::Transaction& transaction,
                const etcd::Decided& decided);
 
@@ -49,9 +48,9 @@ class ElectionJudge {
     TimePoint until{};
     etcd::Revision epoch = 0;
   };
-  // What may stand there: what was said to be written, and what has been wished for since.
+  // The possible values of a record: the last written one and all later commands.
   struct Kept {
-    std::vector<std::pair<std::uint64_t, std::optional<std::string>>> wishes;
+    std::vector<std::pair<std::uint64_t, std::optional<std::string>>> commands;
   };
   void object(TimePoint now, std::string what);
   void check_found(TimePoint now, const election::Found& found);
@@ -64,14 +63,14 @@ class ElectionJudge {
   std::map<int, Leading> leading_;
   std::map<std::string, Kept> kept_;  // by name
   using Names = std::vector<std::string>;
-  Names complete_;                       // who has everything
-  std::optional<Names> may_have_begun_;  // who has taken over, and was not told yet
-  std::vector<Names> may_be_found_;      // by whoever has won last
-  etcd::Revision epoch_ = 0;             // the last that was won
-  int winner_ = -1;                      // by whom
-  TimePoint won_at_{};                   // and when
-  int leaders_ = 0;                      // were told so
-  etcd::Revision told_epoch_ = 0;
+  Names complete_;                       // the programs that are in sync
+  std::optional<Names> may_have_begun_;  // a successor that has taken over and does not know it yet
+  std::vector<Names> may_be_found_;      // the lists that the last winner may find
+  etcd::Revision epoch_ = 0;             // of the last winner
+  int winner_ = -1;                      // the last winner
+  TimePoint won_at_{};                   // when it won
+  int leaders_ = 0;                      // number of wins that were reported
+  etcd::Revision received_epoch_ = 0;
 };
 
 }  // namespace cpprun::test

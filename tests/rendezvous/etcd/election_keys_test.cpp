@@ -7,7 +7,7 @@ namespace election_keys_test {
 
 using namespace cpprun;
 
-TEST_CASE("each contest has keys of its own") {
+TEST_CASE("each election has its own keys") {
   const auto keys = ElectionKeys::make("cluster-a");
   REQUIRE(keys);
   CHECK(keys->leader() == "/cpprun/cluster-a/leader");
@@ -18,7 +18,7 @@ TEST_CASE("each contest has keys of its own") {
   CHECK(ElectionKeys::make("a", "/team/")->leader() == "/team/a/leader");
 }
 
-TEST_CASE("records stand between two keys, whatever they are called, and nothing else does") {
+TEST_CASE("records, and only records, are between the two bounds of the key range") {
   const auto keys = *ElectionKeys::make("a");
   for (const std::string name : {"x", "a/b", "\xff\xff", " "}) {
     const auto key = keys.record(name);
@@ -33,7 +33,7 @@ TEST_CASE("records stand between two keys, whatever they are called, and nothing
   CHECK_FALSE(keys.name_of_record(keys.records()));
 }
 
-TEST_CASE("a name that would lead elsewhere is refused") {
+TEST_CASE("an invalid cluster name is rejected") {
   CHECK(ElectionKeys::make("").error().reason == "the cluster has no name");
   CHECK(ElectionKeys::make("a/b").error().reason ==
         "invalid cluster name \"a/b\": a slash is not allowed");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// By what right somebody leads, and how that ends.
+// The leader's lease, and how it ends.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ using test::Candidate;  // rendezvous/job has one, too
 using Kind = etcd::Failure::Kind;
 using Phase = LeaderElection::Phase;
 
-TEST_CASE("a right is renewed from the moment at which that was asked for") {
+TEST_CASE("a lease is renewed from the time of the request") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -29,13 +29,13 @@ TEST_CASE("a right is renewed from the moment at which that was asked for") {
   alpha.answer(keep);
   CHECK(alpha.count<election::Renewed>() == 0);
   etcd.now += 100ms;
-  alpha.answer(alpha.take<etcd::Transaction>());  // whether the key is there still
+  alpha.answer(alpha.take<etcd::Transaction>());  // checks that the key still exists
   REQUIRE(alpha.count<election::Renewed>() == 1);
   CHECK(alpha.last<election::Renewed>().until == asked + 1900ms);
   CHECK(alpha.last<election::Renewed>().until > until);
 }
 
-TEST_CASE("a right that is not renewed ends by itself, whatever is said at that moment") {
+TEST_CASE("a lease that is not renewed ends at its deadline, whatever arrives at that moment") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -44,7 +44,7 @@ TEST_CASE("a right that is not renewed ends by itself, whatever is said at that 
   const auto keep = alpha.take<etcd::KeepAlive>();
   CHECK(alpha.election().next_deadline() == until);
   etcd.now = until;
-  // The answer is there in the same moment, and comes too late.
+  // The response arrives at the same moment, too late.
   alpha.answer(keep);
   REQUIRE(alpha.count<election::Deposed>() == 1);
   CHECK(alpha.last<election::Deposed>().reason ==
@@ -53,7 +53,7 @@ TEST_CASE("a right that is not renewed ends by itself, whatever is said at that 
   CHECK_FALSE(alpha.leads());
 }
 
-TEST_CASE("the reason says what etcd has answered last") {
+TEST_CASE("the reason of a deposal includes the last response of etcd") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -71,7 +71,8 @@ TEST_CASE("the reason says what etcd has answered last") {
   CHECK(alpha.count<election::Unreachable>() == 1);
 }
 
-TEST_CASE("who was deposed by the clock says farewell, so that nobody waits for nothing") {
+TEST_CASE(
+    "a leader that is deposed by its clock resigns, so that no candidate waits for its lease") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -86,12 +87,12 @@ TEST_CASE("who was deposed by the clock says farewell, so that nobody waits for 
   CHECK(synced->epoch == epoch);
   alpha.serve();
   alpha.pass(100ms);
-  CHECK(alpha.leads());  // It wants to still, and nobody else does.
+  CHECK(alpha.leads());  // It is still a candidate, and the only one.
   CHECK(alpha.last<election::Leads>().epoch > epoch);
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
+TEST_CASE("a leader is deposed when its lease and its key are gone") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -103,7 +104,7 @@ TEST_CASE("a lease that is gone is the end, once the key is seen to be gone") {
         "the leader's key in etcd is gone: its lease has ended, or the key was deleted");
 }
 
-TEST_CASE("a member that knows nothing of the lease is believed only about the key") {
+TEST_CASE("a member that does not know the lease does not depose the leader while the key exists") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -117,7 +118,7 @@ TEST_CASE("a member that knows nothing of the lease is believed only about the k
   CHECK(alpha.count<election::Renewed>() > 0);
 }
 
-TEST_CASE("who sees another one lead is deposed at once") {
+TEST_CASE("a leader that sees another leader is deposed at once") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -130,7 +131,7 @@ TEST_CASE("who sees another one lead is deposed at once") {
   CHECK(alpha.last<election::LeaderIs>().name == "beta");
 }
 
-TEST_CASE("who leads another cluster than it did leads it no more") {
+TEST_CASE("a leader is deposed when the cluster id changes") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -141,7 +142,7 @@ TEST_CASE("who leads another cluster than it did leads it no more") {
   CHECK(alpha.count<election::Inconsistent>() == 1);
 }
 
-TEST_CASE("in a new term of etcd's the key moves to a new lease, and the old one goes") {
+TEST_CASE("in a new raft term the key moves to a new lease, and the old lease is revoked") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -158,7 +159,7 @@ TEST_CASE("in a new term of etcd's the key moves to a new lease, and the old one
   CHECK(alpha.leads());
 }
 
-TEST_CASE("until the key has moved the right is that of the old lease") {
+TEST_CASE("the old lease counts until the key has moved") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -181,12 +182,12 @@ TEST_CASE("until the key has moved the right is that of the old lease") {
   alpha.forget();
   alpha.fail(again, Kind::silent);
   alpha.answer(alpha.take<etcd::Transaction>());
-  // It is done: from here on the right is that of the new one, and no shorter.
+  // The key has moved: the new lease counts, and it is not shorter.
   REQUIRE(alpha.count<election::Renewed>() == 1);
   CHECK(alpha.last<election::Renewed>().until >= until);
 }
 
-TEST_CASE("whoever wins is given all records, page by page, before it leads") {
+TEST_CASE("a winner reads all records, page by page, before it leads") {
   Etcd etcd;
   std::vector<etcd::Operation> records;
   for (int each = 0; each < 40; ++each) {
@@ -199,7 +200,7 @@ TEST_CASE("whoever wins is given all records, page by page, before it leads") {
   const auto found = alpha.last<election::Found>();
   REQUIRE(found.records.size() == 40);
   CHECK(found.records[39] == election::Record{"job39", "record 39"});
-  // Right before the news.
+  // `Found` comes right before `Leads`.
   const auto& said = alpha.said();
   for (std::size_t at = 0; at < said.size(); ++at) {
     if (!std::holds_alternative<election::Found>(said[at])) continue;
@@ -208,7 +209,7 @@ TEST_CASE("whoever wins is given all records, page by page, before it leads") {
   }
 }
 
-TEST_CASE("who cannot read them in time never says that it leads") {
+TEST_CASE("a winner that cannot read the records in time never leads") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Enter{});
@@ -222,7 +223,7 @@ TEST_CASE("who cannot read them in time never says that it leads") {
   CHECK(alpha.count<election::Leads>() == 0);
 }
 
-TEST_CASE("who is renewed while it reads leads as long as that") {
+TEST_CASE("a winner that renews its lease while it reads leads for the renewed time") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Enter{});
@@ -238,7 +239,7 @@ TEST_CASE("who is renewed while it reads leads as long as that") {
   CHECK(alpha.last<election::Leads>().until == asked + 1900ms);
 }
 
-// --- an etcd that is slow, and a leader that is killed -------------------------------------------
+// --- slow etcd, and a leader that is killed ------------------------------------------------------
 
 namespace {
 
@@ -250,7 +251,7 @@ ElectionOptions options_with_default_lease() {
 
 }  // namespace
 
-TEST_CASE("with the default lease an etcd that answers after half a second takes no lead") {
+TEST_CASE("with the default lease an etcd that responds within two seconds deposes no leader") {
   Etcd etcd;
   Candidate alpha(etcd, options_with_default_lease());
   alpha.lead();
@@ -262,7 +263,7 @@ TEST_CASE("with the default lease an etcd that answers after half a second takes
   CHECK(alpha.leads());
 }
 
-TEST_CASE("with the default lease an etcd that is silent for seven seconds takes no lead") {
+TEST_CASE("with the default lease an etcd that is silent for seven seconds deposes no leader") {
   for (int phase = 0; phase < 20; ++phase) {
     Etcd etcd;
     Candidate alpha(etcd, options_with_default_lease());
@@ -278,7 +279,7 @@ TEST_CASE("with the default lease an etcd that is silent for seven seconds takes
   }
 }
 
-TEST_CASE("the will of a leader names those who have everything, before etcd does") {
+TEST_CASE("the prepared resignation of a leader lists the synced standbys before etcd does") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -294,7 +295,7 @@ TEST_CASE("the will of a leader names those who have everything, before etcd doe
   CHECK(synced->is_vacant);
 }
 
-TEST_CASE("where a will was carried out, the standby leads without waiting for the lease") {
+TEST_CASE("a standby leads without waiting for the lease after the prepared resignation was sent") {
   Etcd etcd;
   Candidate alpha(etcd, options_with_default_lease());
   alpha.lead();
@@ -310,13 +311,13 @@ TEST_CASE("where a will was carried out, the standby leads without waiting for t
   (void)etcd.model.ask(etcd.now, 0, resignation(table_keys, will.epoch, will.synced));
   beta.pass(300ms);
   CHECK(beta.leads());
-  // That of an earlier epoch changes nothing.
+  // A resignation of an earlier epoch changes nothing.
   (void)etcd.model.ask(etcd.now, 0, resignation(table_keys, will.epoch, will.synced));
   beta.pass(11s);
   CHECK(beta.leads());
 }
 
-TEST_CASE("an etcd that has no room is reported although nothing is written, and once") {
+TEST_CASE("a full etcd is reported once, even if nothing is written") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A judge who never objects proves nothing: bugs such as people make are planted into copies of the
-// sources (plants/*.patch), and each must be found within so many seeds.
+// Tests the judge: typical bugs are planted into copies of the sources (plants/*.patch), and each
+// must be found within a number of seeds.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ namespace {
 
 struct Found {
   std::uint64_t seed = 0;  // 0: not found
-  std::string promise;     // that was broken
+  std::string promise;     // the broken promise
 };
 
 using Fault = ElectionFault;
@@ -46,38 +46,38 @@ Found play_with(int bug, std::uint64_t seeds, const Faults& faults = ElectionWor
 struct Plant {
   const char* bug;  // the first line of its patch
   std::uint64_t seeds;
-  Faults faults = ElectionWorld::all_faults();  // under which it shows
+  Faults faults = ElectionWorld::all_faults();  // the faults that reveal it
 };
 
 // In the order of their numbers, from 1.
 const std::vector<Plant> plants = {
-    {"until when it leads is counted from the answer", 20000, {Fault::cut_from_all}},
-    {"it wins though somebody else leads", 200},
-    {"it wins with an old look at who is synced", 200},
+    {"the lease is counted from the response", 20000, {Fault::cut_from_all}},
+    {"it wins although another program is the leader", 200},
+    {"it wins with an outdated list of synced standbys", 200},
     {"changes are not compared with the epoch", 500},
-    {"a change that was held up undoes a later one", 5000},
+    {"a delayed change undoes a later one", 5000},
     {"the key stays with its lease after a new term",
      2000,
      {Fault::election, Fault::member_stopped, Fault::stopped}},
-    {"nobody waits for the right of the last leader after a new term",
+    {"a candidate ignores the last leader's lease after a new term",
      20000,
      {Fault::member_stopped}},
-    {"it leads to the last moment of its lease", 20000, {Fault::cut_from_all}},
-    {"a lease that is not needed is not taken back", 500},
-    {"a win that is learnt of late has a whole lease before it", 20000},
-    {"nobody waits for the end of a right", 500},
+    {"it leads until the very end of its lease", 20000, {Fault::cut_from_all}},
+    {"an unused lease is not revoked", 500},
+    {"a win that is learned of late counts as a whole lease", 20000},
+    {"a leader ignores the end of its lease", 500},
     {"only the first records are read", 200},
     {"the old lease is renewed while the key moves", 20000},
-    {"who wants to lead does not look before it waits", 20000},
-    {"what is still to be asked for is said to be written", 5000},
-    {"it decides on while it hands over", 200},
-    {"of two wishes the first is written last", 500},
-    {"who says farewell takes the key of whoever leads by then", 2000},
+    {"a candidate does not look before it waits", 20000},
+    {"a change that is not sent yet is reported as written", 5000},
+    {"a leader writes during a transfer", 200},
+    {"the older of two changes is written last", 500},
+    {"a resignation deletes the key of the next leader", 2000},
 };
 
 }  // namespace
 
-TEST_CASE("each planted bug breaks a promise, and without one none is broken") {
+TEST_CASE("each planted bug breaks a promise, and no promise is broken without a bug") {
   int number = 0;
   const char* const only = std::getenv("ELECTION_BUG");
   for (const Plant& plant : plants) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who follows, and who wants to lead.
+// Following, and campaigning for leadership.
 
 #include <doctest/doctest.h>
 
@@ -16,8 +16,8 @@ using Phase = LeaderElection::Phase;
 
 namespace {
 
-// It has a lease, and what would win is asked for and not answered yet.
-election::Ask stand_by_hand(Candidate& elector) {
+// It has a lease, and its campaign request is not answered yet.
+election::Ask campaign_by_hand(Candidate& elector) {
   elector.serve();
   elector.tell(election::Enter{});
   elector.answer(elector.take<etcd::Transaction>());
@@ -28,7 +28,7 @@ election::Ask stand_by_hand(Candidate& elector) {
 
 }  // namespace
 
-TEST_CASE("the first that wants to lead does so at once, with everything in its place") {
+TEST_CASE("the first candidate leads at once, with all keys in place") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -49,7 +49,7 @@ TEST_CASE("the first that wants to lead does so at once, with everything in its 
   CHECK(etcd.value(table_keys.cluster())->size() == 32);
 }
 
-TEST_CASE("who follows is told who leads, and only what is new") {
+TEST_CASE("a follower reports the leader, and then only changes") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -65,7 +65,7 @@ TEST_CASE("who follows is told who leads, and only what is new") {
   CHECK(beta.count<election::NobodyLeads>() == 0);
 }
 
-TEST_CASE("who is synced comes first, and who is not a lease later") {
+TEST_CASE("a synced standby leads first, and others wait for one lease more") {
   Etcd etcd;
   {
     Candidate alpha(etcd, "alpha");
@@ -78,7 +78,7 @@ TEST_CASE("who is synced comes first, and who is not a lease later") {
   gamma.pass(3s);
   CHECK(gamma.count<election::NobodyLeads>() == 1);
   CHECK_FALSE(gamma.leads());
-  // The same for somebody who is synced.
+  // The same for a synced standby.
   Candidate beta(etcd, "beta");
   beta.tell(election::Enter{});
   beta.serve();
@@ -86,7 +86,7 @@ TEST_CASE("who is synced comes first, and who is not a lease later") {
   CHECK(beta.last<election::Found>().synced == std::vector<std::string>{"alpha", "beta"});
 }
 
-TEST_CASE("where nobody who is synced comes, another one does") {
+TEST_CASE("an unsynced candidate leads if no synced one campaigns") {
   Etcd etcd;
   {
     Candidate alpha(etcd, "alpha");
@@ -100,12 +100,12 @@ TEST_CASE("where nobody who is synced comes, another one does") {
   CHECK(gamma.leads());
 }
 
-TEST_CASE("of two that stand at once one wins, and the other follows and keeps nothing") {
+TEST_CASE("one of two simultaneous candidates wins, and the other follows without a lease") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   Candidate beta(etcd, "beta");
-  const auto first = stand_by_hand(alpha);
-  const auto second = stand_by_hand(beta);
+  const auto first = campaign_by_hand(alpha);
+  const auto second = campaign_by_hand(beta);
   CHECK(etcd.model.leases() == 2);
   alpha.answer(first);
   beta.answer(second);
@@ -117,25 +117,25 @@ TEST_CASE("of two that stand at once one wins, and the other follows and keeps n
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("a win with an old look at who is synced is none") {
+TEST_CASE("a campaign with an outdated list of synced standbys fails") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
-  const auto stands = stand_by_hand(alpha);
+  const auto stands = campaign_by_hand(alpha);
   etcd.change({etcd::Put{table_keys.synced(), to_json(Synced{.names = {"beta"}, .term = 1})}});
   alpha.answer(stands);
   alpha.serve();
   CHECK_FALSE(alpha.leads());
-  // It is not synced, and waits.
+  // It is not in sync and has to wait.
   alpha.pass(1900ms);
   CHECK_FALSE(alpha.leads());
   alpha.pass(200ms);
   CHECK(alpha.leads());
 }
 
-TEST_CASE("a win whose answer is lost is known by its lease") {
+TEST_CASE("a win with a lost response is recognized by its lease") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
-  const auto stands = stand_by_hand(alpha);
+  const auto stands = campaign_by_hand(alpha);
   etcd.model.ask(etcd.now, 0, stands.request);
   alpha.fail(stands, Kind::silent);
   CHECK(alpha.election().phase() == Phase::finding_out);
@@ -145,16 +145,16 @@ TEST_CASE("a win whose answer is lost is known by its lease") {
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("one that was not carried out is asked for again with the same lease") {
+TEST_CASE("a campaign request that was not executed is retried with the same lease") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
-  const auto stands = stand_by_hand(alpha);
+  const auto stands = campaign_by_hand(alpha);
   alpha.fail(stands, Kind::unavailable);
-  alpha.answer(alpha.take<etcd::Transaction>());  // a look
+  alpha.answer(alpha.take<etcd::Transaction>());  // a poll
   const auto again = alpha.take<etcd::Transaction>();
   CHECK(again.request == stands.request);
   CHECK(again.endpoint != stands.endpoint);
-  // The first arrives after all, and then the second.
+  // The first request is executed after all, and then the second.
   etcd.model.ask(etcd.now, 0, stands.request);
   alpha.answer(again);
   alpha.serve();
@@ -162,10 +162,10 @@ TEST_CASE("one that was not carried out is asked for again with the same lease")
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("one that is learnt of too late is given up, and the right is never longer for it") {
+TEST_CASE("a win that is learned of too late is given up, and never extends the lease") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
-  const auto stands = stand_by_hand(alpha);
+  const auto stands = campaign_by_hand(alpha);
   const auto granted = etcd.now;
   etcd.model.ask(etcd.now, 0, stands.request);
   etcd.now += 1500ms;
@@ -179,14 +179,14 @@ TEST_CASE("one that is learnt of too late is given up, and the right is never lo
   Candidate beta(etcd, "beta");
   etcd.model.remove(table_keys.leader());
   etcd.model.remove(table_keys.synced());
-  const auto late = stand_by_hand(beta);
+  const auto late = campaign_by_hand(beta);
   etcd.model.ask(etcd.now, 0, late.request);
   const auto epoch = etcd.model.find(table_keys.leader())->created;
   etcd.now += 1950ms;
   beta.fail(late, Kind::silent);
   beta.answer(beta.take<etcd::Transaction>());
   CHECK(beta.election().phase() == Phase::following);
-  // What it leads then is another epoch, with another lease.
+  // It leads in another epoch, with another lease.
   beta.serve();
   beta.pass(100ms);
   REQUIRE(beta.leads());
@@ -194,7 +194,7 @@ TEST_CASE("one that is learnt of too late is given up, and the right is never lo
   CHECK(beta.count<election::Leads>() == 1);
 }
 
-TEST_CASE("a lease that may have been granted is taken back, and another one asked for") {
+TEST_CASE("a lease that may have been granted is revoked, and another one is requested") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -269,7 +269,7 @@ TEST_CASE("the keys of another cluster are left alone, and so is an emptied etcd
   CHECK(beta.count<election::LeaderIs>() == 0);
 }
 
-TEST_CASE("what somebody else has written under its keys stops it, in words") {
+TEST_CASE("unknown content under its keys stops a candidate with a reason") {
   Etcd etcd;
   etcd.change({etcd::Put{table_keys.leader(), "hello"}});
   Candidate alpha(etcd, "alpha");
@@ -283,7 +283,7 @@ TEST_CASE("what somebody else has written under its keys stops it, in words") {
   CHECK(alpha.leads());
 }
 
-TEST_CASE("what is left of an earlier life is waited for, and not led by") {
+TEST_CASE("a restarted leader waits for the lease of its previous run") {
   Etcd etcd;
   etcd::Revision epoch = 0;
   {
@@ -303,7 +303,8 @@ TEST_CASE("what is left of an earlier life is waited for, and not led by") {
   CHECK(again.last<election::Leads>().epoch > epoch);
 }
 
-TEST_CASE("where etcd has chosen another leader since, the right of the last one is waited for") {
+TEST_CASE(
+    "after a change of etcd's leader a candidate waits for the whole lease of the last leader") {
   Etcd etcd;
   {
     Candidate alpha(etcd, "alpha");
@@ -316,7 +317,7 @@ TEST_CASE("where etcd has chosen another leader since, the right of the last one
   beta.tell(election::Enter{});
   beta.serve();
   etcd.model.elect_another(etcd.now);
-  // As the fault of its issue 15247 would end it.
+  // As etcd's issue 15247 would end it.
   etcd.model.remove(table_keys.leader());
   beta.pass(2s);
   CHECK_FALSE(beta.leads());
@@ -324,13 +325,13 @@ TEST_CASE("where etcd has chosen another leader since, the right of the last one
   CHECK(beta.leads());
 }
 
-TEST_CASE("who has won and does not lead yet takes nothing from those who had everything") {
+TEST_CASE("a winner that does not lead yet keeps the list of those in sync") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
   alpha.tell(election::Publish{{"beta"}, 1});
   alpha.pass(100ms);
-  etcd.model.remove(table_keys.leader());  // its lease is over
+  etcd.model.remove(table_keys.leader());  // its lease has expired
   Candidate gamma(etcd, "gamma");
   gamma.tell(election::Enter{});
   while (gamma.election().phase() != LeaderElection::Phase::loading) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three to five programs and an etcd of three or five members, in which everything goes wrong that
-// may. A seed decides; one that breaks a promise prints what has happened.
+// Three to five programs and an etcd of three or five members, with all kinds of faults. A seed
+// decides; a seed that breaks a promise prints its trace.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ ElectionWorld::Options options_of(std::uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("no two lead at once, nothing that was written is lost, and somebody leads in the end") {
+TEST_CASE("there is at most one leader, no write is lost, and there is a leader in the end") {
   const auto first = from_environment("ELECTION_FIRST", 1);
   const auto seeds = from_environment("ELECTION_SEEDS", 400);
   int leaders = 0;
@@ -55,13 +55,13 @@ TEST_CASE("no two lead at once, nothing that was written is lost, and somebody l
     gap = std::max(gap, world.longest_gap());
   }
   fmt::print(
-      "{} seeds, {} leaders, {} requests, {} steps; nobody led for {:.1f} s at most after the last "
+      "{} seeds, {} leaders, {} requests, {} steps; no leader for at most {:.1f} s after the last "
       "fault\n",
       seeds, leaders, requests, steps, in_seconds(gap));
   CHECK(leaders > static_cast<int>(2 * seeds));
 }
 
-TEST_CASE("with the default lease an etcd that is slow takes no lead") {
+TEST_CASE("with the default lease a slow etcd deposes no leader") {
   const auto seeds = from_environment("ELECTION_SEEDS", 400) / 8;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     auto options = options_of(seed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A LeaderElection and its etcd on a table: time passes when somebody says so, and what is asked is
-// answered at once, or by hand.
+// A LeaderElection and its etcd under the control of a test: time passes only on request, and
+// requests are answered automatically or by hand.
 
 #include <doctest/doctest.h>
 
@@ -30,12 +30,12 @@ inline ElectionOptions options_named(const std::string& name) {
           .seed = std::hash<std::string>{}(name)};
 }
 
-// An etcd whose clocks are right, and time.
+// An etcd with exact clocks, and the time.
 struct Etcd {
   EtcdModel model{{.members = 3}, 1};
   TimePoint now{};
 
-  // Everything that a LeaderElection would see, for whoever looks with etcdctl.
+  // The value of a key, as etcdctl would show it.
   std::optional<std::string> value(const std::string& key) const {
     const auto* const pair = model.find(key);
     return pair == nullptr ? std::nullopt : std::optional(pair->value);
@@ -58,7 +58,7 @@ class Candidate {
   void forget() { said_.clear(); }
 
   void tell(const election::Event& event) { keep(election_.handle(etcd_.now, event)); }
-  // Answers what is asked until nothing is, by that member or by the one that is meant.
+  // Answers all requests, including those that follow, by the member that was asked.
   void serve() {
     while (!asks_.empty()) {
       const auto ask = take();
@@ -68,14 +68,14 @@ class Candidate {
     }
   }
   void advance() { keep(election_.advance(etcd_.now)); }
-  // Its next deadline comes, and no more than that.
+  // Advances to the next deadline, and no further.
   void ring() {
     const auto due = election_.next_deadline();
     REQUIRE(due);
     etcd_.now = std::max(etcd_.now, *due);
     advance();
   }
-  // That much time passes, with everything that comes of it.
+  // Advances the time and handles everything that becomes due.
   void pass(Duration time) {
     const TimePoint end = etcd_.now + time;
     serve();
@@ -93,7 +93,7 @@ class Candidate {
     serve();
   }
 
-  // The same where each answer takes `delay`, or never comes: a request fails after its timeout.
+  // The same with a delay of each response, or with no response: a request fails after its timeout.
   void pass_slowly(Duration time, std::optional<Duration> delay) {
     struct Late {
       TimePoint due;
@@ -136,7 +136,7 @@ class Candidate {
     asks_.pop_front();
     return ask;
   }
-  // The one request of that kind that waits for an answer.
+  // Takes the pending request of that kind.
   template <class R>
   election::Ask take() {
     for (auto at = asks_.begin(); at != asks_.end(); ++at) {
@@ -157,7 +157,7 @@ class Candidate {
     tell(election::Answered{ask.id, tl::unexpected(etcd::Failure{kind, said})});
   }
 
-  // --- what it has said --------------------------------------------------------------------------
+  // --- its actions -------------------------------------------------------------------------------
   template <class Said>
   std::vector<Said> all() const {
     std::vector<Said> found;
@@ -178,7 +178,7 @@ class Candidate {
   }
   bool leads() const { return election_.is_leading(); }
 
-  // Wants to lead, and does.
+  // Campaigns and wins.
   void lead() {
     tell(election::Enter{});
     pass(20ms);

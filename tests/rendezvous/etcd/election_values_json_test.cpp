@@ -10,14 +10,14 @@ namespace election_values_json_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("who leads is written and read again") {
+TEST_CASE("the leader's card is read as it was written") {
   const LeaderCard leader{"alpha", R"({"address":"10.0.0.1:29400"})"};
   CHECK(to_json(leader) == R"({"card":"{\"address\":\"10.0.0.1:29400\"}","name":"alpha"})");
   CHECK(read_leader_card(to_json(leader)) == leader);
   CHECK(read_leader_card(R"({"name":"a","card":"","since":7})") == LeaderCard{"a", ""});
 }
 
-TEST_CASE("who is synced is written and read again") {
+TEST_CASE("the list of synced standbys is read as it was written") {
   const Synced plain{.names = {"a", "b"}, .term = 3, .ttl = 2s};
   CHECK(to_json(plain) == R"({"names":["a","b"],"term":3,"ttl_ms":2000})");
   CHECK(read_synced(to_json(plain)) == plain);
@@ -27,7 +27,7 @@ TEST_CASE("who is synced is written and read again") {
   CHECK(read_synced(R"({"names":[]})") == Synced{});
 }
 
-TEST_CASE("what is not ours is told so, and believed in nothing") {
+TEST_CASE("a foreign value is rejected") {
   for (const std::string text :
        {"", "7", "[]", "{}", "{", R"({"name":"a"})", R"({"name":"","card":""})",
         R"({"name":7,"card":""})", R"({"name":"a","card":{}})"}) {
@@ -51,7 +51,7 @@ TEST_CASE("what is not ours is told so, and believed in nothing") {
   CHECK_FALSE(read_synced("{\"names\":[" + names + "]}"));
 }
 
-TEST_CASE("a stray byte in a card keeps nobody from leading") {
+TEST_CASE("an invalid byte in a card does not prevent leadership") {
   CHECK(read_leader_card(to_json(LeaderCard{"a", "\xff"})));
 }
 

@@ -25,7 +25,7 @@ ElectionView vacant(Synced synced, std::uint64_t term = 1) {
 
 }  // namespace
 
-TEST_CASE("what stands under the keys is seen at once") {
+TEST_CASE("one read returns all keys of an election") {
   CHECK(view_reads(keys).size() == 3);
   const std::vector<etcd::Outcome> outcomes = {
       one(keys.leader(), to_json(LeaderCard{"alpha", "card"}), 10, 10, 77),
@@ -46,7 +46,7 @@ TEST_CASE("what stands under the keys is seen at once") {
   CHECK(nothing->cluster.empty());
 }
 
-TEST_CASE("what was written by somebody else is said to be") {
+TEST_CASE("a foreign value is reported with its key") {
   std::vector<etcd::Outcome> outcomes(3);
   outcomes[0] = one(keys.leader(), "hello", 1, 1);
   CHECK(read_view(keys, {}, outcomes).error().reason ==
@@ -57,7 +57,7 @@ TEST_CASE("what was written by somebody else is said to be") {
   CHECK_FALSE(read_view(keys, {}, outcomes));
 }
 
-TEST_CASE("an etcd that is not the one of before is objected to") {
+TEST_CASE("an etcd with other or older data than before is rejected") {
   ElectionView view = vacant({});
   view.cluster = "0123";
   CHECK_FALSE(objection_to(view, {}, keys));
@@ -73,11 +73,11 @@ TEST_CASE("an etcd that is not the one of before is objected to") {
         std::string::npos);
 }
 
-TEST_CASE("the first of all waits for nobody") {
+TEST_CASE("the first candidate does not wait") {
   CHECK(wait_to_run(ElectionView{}, "alpha", ttl) == 0s);
 }
 
-TEST_CASE("who is synced comes before all others by one lease") {
+TEST_CASE("a synced standby leads one lease before all others") {
   const auto view = vacant({.names = {"alpha", "beta"}, .term = 1, .ttl = ttl});
   CHECK(wait_to_run(view, "beta", ttl) == 0s);
   CHECK(wait_to_run(view, "gamma", ttl) == ttl);
@@ -85,20 +85,20 @@ TEST_CASE("who is synced comes before all others by one lease") {
 }
 
 TEST_CASE(
-    "nobody comes before the last leader's right is over, if its lease may have ended early") {
+    "no candidate leads before the last leader's lease is over if etcd may have ended it early") {
   const Synced synced{.names = {"alpha"}, .term = 1, .ttl = 5s};
   CHECK(wait_to_run(vacant(synced, 1), "alpha", ttl) == 0s);
   CHECK(wait_to_run(vacant(synced, 2), "alpha", ttl) == 5s);
   CHECK(wait_to_run(vacant(synced, 2), "beta", ttl) == 5s + ttl);
 }
 
-TEST_CASE("who has said farewell decides nothing any more, and may name who is to follow") {
+TEST_CASE("a resigned leader no longer blocks, and may name its successor") {
   Synced synced{.names = {"alpha", "beta", "gamma"}, .term = 1, .ttl = 5s, .is_vacant = true};
   CHECK(wait_to_run(vacant(synced, 2), "beta", ttl) == 0s);
   synced.successor = "beta";
   CHECK(wait_to_run(vacant(synced, 2), "beta", ttl) == 0s);
   CHECK(wait_to_run(vacant(synced, 2), "gamma", ttl) == ttl);
-  // An heir of somebody who was not the last is none.
+  // A successor counts only if the last leader has resigned.
   synced.is_vacant = false;
   CHECK(wait_to_run(vacant(synced, 1), "gamma", ttl) == 0s);
 }

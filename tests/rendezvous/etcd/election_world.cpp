@@ -16,7 +16,7 @@ using Kind = etcd::Failure::Kind;
 
 namespace {
 
-constexpr Duration etcd_gives_up = 7s;  // with what it cannot decide
+constexpr Duration etcd_gives_up = 7s;  // on a request that it cannot decide
 constexpr std::size_t lines_max = 400;
 
 std::string text_of(const election::Action& action) {
@@ -27,7 +27,7 @@ std::string text_of(const election::Action& action) {
           [](const election::LeaderIs& is) {
             return fmt::format("follows {} of epoch {}", is.name, is.epoch);
           },
-          [](const election::NobodyLeads&) { return std::string("sees nobody lead"); },
+          [](const election::NobodyLeads&) { return std::string("sees no leader"); },
           [](const election::Unreachable& is) { return "unreachable: " + is.reason; },
           [](const election::Reachable&) { return std::string("reachable"); },
           [](const election::Unwritable& is) { return "unwritable: " + is.reason; },
@@ -53,7 +53,7 @@ ElectionWorld::ElectionWorld(Options options, std::uint64_t seed)
       keys_(*ElectionKeys::make("sim")),
       judge_(keys_),
       seed_(seed) {
-  // Some networks are slow on every day.
+  // Some networks are always slow.
   if (chance_.chance(0.4)) usual_slowness_ = chance_.up_to(300ms);
   for (int each = 0; each < options_.programs; ++each) {
     Program program{.name = fmt::format("p{}", each)};
@@ -110,8 +110,7 @@ void ElectionWorld::end(int who) {
   resign_for(who);
 }
 
-// Its guard lives on, unless the host is lost with both of them; what it says may arrive late, and
-// more than once.
+// The guard survives unless the whole host is lost; its message may arrive late and more than once.
 void ElectionWorld::resign_for(int who) {
   const auto will = std::exchange(programs_[static_cast<std::size_t>(who)].will, std::nullopt);
   if (!will || chance_.chance(0.3)) return;
@@ -129,7 +128,7 @@ void ElectionWorld::resign_for(int who) {
   }
 }
 
-// Something happens to it, now or when it goes on.
+// Runs `what` now, or when the program resumes.
 void ElectionWorld::run(int who, std::function<void()> what) {
   Program& program = programs_[static_cast<std::size_t>(who)];
   if (!program.driver) return;
@@ -165,7 +164,7 @@ void ElectionWorld::arm(int who, std::optional<TimePoint> at) {
 
 void ElectionWorld::tell(int who, const election::Event& event) {
   run(who, [this, who, event] {
-    judge_.wishes(who, event);
+    judge_.commands(who, event);
     programs_[static_cast<std::size_t>(who)].driver->post(event);
   });
 }
@@ -196,13 +195,13 @@ void ElectionWorld::hear(int who, const election::Action& action) {
                              std::get<election::Inconsistent>(action).reason);
   }
   if (auto text = text_of(action); !text.empty()) note(fmt::format("p{} {}", who, text));
-  judge_.told(now(), who, action, until);
+  judge_.received(now(), who, action, until);
 }
 
 void ElectionWorld::go_on(int who) {
   Program& program = programs_[static_cast<std::size_t>(who)];
   if (!program.is_stopped) return;
-  note(fmt::format("p{} goes on", who));
+  note(fmt::format("p{} resumes", who));
   program.is_stopped = false;
   program.is_waking = true;
   for (auto& each : std::exchange(program.held, {})) run(who, std::move(each));
@@ -231,7 +230,7 @@ void ElectionWorld::ask(int who, const election::Ask& ask) {
     });
     return;
   }
-  // The timeout is measured by its own clock.
+  // The timeout is measured by the program's own clock.
   const TimePoint deadline = program.clock.truth(program.clock.local(now()) + ask.timeout);
   timeline_.at(deadline, [this, flight] {
     answer(flight, tl::unexpected(etcd::Failure{Kind::silent, "no response"}));
@@ -247,7 +246,7 @@ void ElectionWorld::arrive(const std::shared_ptr<Flight>& flight) {
   const int member = static_cast<int>(flight->ask.endpoint);
   auto heard = etcd_.ask(now(), member, flight->ask.request);
   const bool is_lost_on_way_back = is_lost(flight->who, flight->ask.endpoint);
-  // Whatever is answered.
+  // Recorded before the response, which may be lost.
   if (etcd_.decided()) {
     judge_.decided(now(), flight->who, std::get<etcd::Transaction>(flight->ask.request),
                    *etcd_.decided());
@@ -273,7 +272,7 @@ void ElectionWorld::answer(const std::shared_ptr<Flight>& flight, etcd::Heard he
   });
 }
 
-// --- how it is played ----------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------
 
 void ElectionWorld::watch_leader() {
   if (judge_.leader(now())) {
@@ -310,11 +309,11 @@ std::string ElectionWorld::play() {
   return broken;
 }
 
-// Somebody leads soon, and goes on leading; nobody is busy with nothing; one lease is enough.
+// There is soon a leader, which stays; no program is busy without need; one lease is enough.
 std::string ElectionWorld::play_calm() {
   const TimePoint healed = now();
-  // An election, a lease that ends late, the time of a right after that, and that of those who are
-  // not synced; what was under way may take its time before.
+  // An election, a lease that ends late, its remaining time, and the wait of the unsynced; requests
+  // in flight may take their time before.
   const Duration bound = 2 * options_.etcd.election + etcd_gives_up + 6 * options_.ttl;
   is_calm_ = true;
   leaderless_since_.reset();
@@ -322,11 +321,11 @@ std::string ElectionWorld::play_calm() {
   run_until(healed + bound);
   const int leaders = judge_.leaders();
   const auto who = judge_.leader(now());
-  if (!who) return "nobody leads though nothing goes wrong any more";
+  if (!who) return "no leader although all faults are over";
   const auto before = requests_;
   run_until(now() + 10s);
   if (judge_.leader(now()) != who || judge_.leaders() != leaders) {
-    return "who leads changes though nothing goes wrong";
+    return "the leader changes although all faults are over";
   }
   const double pace = static_cast<double>(requests_ - before) / options_.programs / 10;
   if (pace > 25) return fmt::format("{:.0f} requests a second and program", pace);
@@ -342,11 +341,11 @@ std::string ElectionWorld::play_own_resignation() {
   const TimePoint bound = now() + 3 * options_.ttl;
   const auto is_left = [](const Program& program) { return !program.is_withdrawn; };
   while (std::ranges::any_of(programs_, is_left)) {
-    if (timeline_.empty() || timeline_.next() > bound) return "somebody does not come to its end";
+    if (timeline_.empty() || timeline_.next() > bound) return "a program does not withdraw";
     run_until(timeline_.next());
     if (!objection_.empty() || !judge_.objection().empty()) return "";
   }
-  if (etcd_.leases() != 0) return fmt::format("{} leases outlive everybody", etcd_.leases());
+  if (etcd_.leases() != 0) return fmt::format("{} leases outlive all programs", etcd_.leases());
   return "";
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Several programs with a LeaderElection each, and an EtcdModel, in simulated time; a seed decides
-// what goes wrong between them. What is asked may be lost on either way, and may be carried out
-// long after nobody waits for it any more.
+// the faults. A request may be lost in either direction, and may be executed long after its
+// timeout.
 
 #include <cstdint>
 #include <deque>
@@ -21,17 +21,17 @@
 
 namespace cpprun::test {
 
-// What may go wrong.
+// The kinds of faults.
 enum class ElectionFault {
-  killed,   // a program, which is begun anew later
+  killed,   // a program, which is restarted later
   stopped,  // a program
   cut_from_one,
-  cut_from_all,  // members of etcd, for a program: as often as not the one that leads
+  cut_from_all,  // members of etcd, for a program: the leader half of the time
   loss,
   slowness,
   no_room,  // in etcd
   election,
-  member_stopped,  // sometimes where there is no room; etcd's leader as often as not
+  member_stopped,  // sometimes while etcd is full; etcd's leader half of the time
   member_cut,
   member_crashes
 };
@@ -43,39 +43,39 @@ class ElectionWorld {
     Duration ttl = std::chrono::seconds(2);  // as etcd grants it
     EtcdModel::Options etcd = {};
     std::vector<ElectionFault> faults = all_faults();
-    bool keeps_lead = false;  // no leader may be deposed but by its own request
+    bool keeps_lead = false;  // no leader may be deposed except on its own request
   };
   static std::vector<ElectionFault> all_faults();
   ElectionWorld(Options options, std::uint64_t seed);
 
-  // Plays it to its end: what was broken, and "" where nothing was.
+  // Runs to the end: the broken promise, or "".
   std::string play();
 
-  // What came of it, for whoever prints.
+  // Statistics.
   int leaders() const { return judge_.leaders(); }
   std::size_t steps() const { return timeline_.steps(); }
   std::size_t requests() const { return requests_; }
   Duration longest_gap() const { return longest_gap_; }
-  // A line for everything of interest.
+  // One line for each noteworthy event.
   const std::deque<std::string>& trace() const { return trace_; }
 
  private:
   struct Program {
     std::string name;
     sim::MachineClock clock;
-    std::unique_ptr<Driver<LeaderElection>> driver;  // null: it does not run
+    std::unique_ptr<Driver<LeaderElection>> driver;  // null: not running
     std::uint64_t life = 0;
-    std::uint64_t alarm = 0;  // the timer that counts
+    std::uint64_t alarm = 0;  // the number of the current timer
     bool is_stopped = false;
-    bool is_waking = false;                        // it hears now what came while it was
-    std::vector<std::function<void()>> held = {};  // what comes while it is
+    bool is_waking = false;                        // it handles the events of its suspension
+    std::vector<std::function<void()>> held = {};  // events during its suspension
     std::uint64_t number = 0;                      // of its last wish
     bool is_wanted = true;
     bool is_withdrawn = false;
     std::vector<std::string> synced = {};
-    std::optional<election::Will> will = {};  // of this life
+    std::optional<election::Will> will = {};  // of this run
   };
-  struct Flight {  // a request under way
+  struct Flight {  // a request in flight
     int who = 0;
     std::uint64_t life = 0;
     election::Ask ask;
@@ -120,12 +120,12 @@ class ElectionWorld {
   ElectionJudge judge_;
   std::vector<Program> programs_;
   std::uint64_t seed_;
-  double loss_ = 0;      // of what is said, either way
-  Duration slowness_{};  // at most, of what is said
+  double loss_ = 0;      // of messages in either direction
+  Duration slowness_{};  // maximum delay of a message
   Duration usual_slowness_{};
   std::vector<std::vector<bool>> is_cut_;  // program, member
   std::size_t requests_ = 0;
-  bool is_calm_ = false;  // nothing goes wrong any more
+  bool is_calm_ = false;  // all faults are over
   std::optional<TimePoint> leaderless_since_;
   Duration longest_gap_{};
   std::string objection_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the users of a ElectionWorld do, and what goes wrong in it.
+// The random commands of the users of an ElectionWorld, and its random faults.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,14 +23,14 @@ void ElectionWorld::use(int who) {
   if (!program.driver || program.is_stopped) return;
   const int dice = chance_.between(0, 99);
   if (!program.driver->machine().is_leading()) {
-    // Somebody who has stepped back comes again.
+    // A program that has withdrawn campaigns again.
     if (program.is_withdrawn && !is_calm_) {
       program.is_withdrawn = false;
       tell(who, election::Enter{});
     }
     return;
   }
-  // More names than are read at once.
+  // More names than one page of a read.
   const std::string name = fmt::format("job{}", chance_.between(0, 39));
   if (dice < 60) {
     const auto number = ++program.number;
@@ -141,20 +141,20 @@ void ElectionWorld::plan_member_fault(TimePoint at, Duration length, ElectionFau
     if (fault == ElectionFault::member_cut) return etcd_.cut(now(), *member, true);
     if (fault == ElectionFault::member_crashes) return etcd_.crash(now(), *member);
     etcd_.stop(now(), *member);
-    // Without room no leader's key can move to a lease of the new term.
+    // While etcd is full, the leader's key cannot move to a lease of the new term.
     if (is_full) etcd_.fill(true);
   });
   timeline_.at(at + length, [this, member, fault] {
     etcd_.advance(now());
     if (fault == ElectionFault::member_cut) return etcd_.cut(now(), *member, false);
     if (fault == ElectionFault::member_crashes) return etcd_.begin_again(now(), *member);
-    note(fmt::format("member {} goes on", *member));
+    note(fmt::format("member {} resumes", *member));
     etcd_.go_on(now(), *member);
     timeline_.later(500ms, [this] { etcd_.fill(false); });
   });
 }
 
-// Whatever has gone wrong is over.
+// Ends all faults.
 void ElectionWorld::heal() {
   note("all is well");
   loss_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What whoever leads has written, and how it ends in an orderly way.
+// What a leader writes, and how it resigns.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::optional<std::string> record(const Etcd& etcd, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("what is to be kept is there when it is said to be") {
+TEST_CASE("a record is in etcd when it is reported as written") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -39,7 +39,7 @@ TEST_CASE("what is to be kept is there when it is said to be") {
   CHECK(alpha.last<election::Written>().through == 2);
 }
 
-TEST_CASE("while one change is under way the others wait, and of each record the last is written") {
+TEST_CASE("during a write other changes wait, and only the last one of each record is written") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -57,7 +57,7 @@ TEST_CASE("while one change is under way the others wait, and of each record the
   CHECK(alpha.count<election::Written>() == 2);
 }
 
-TEST_CASE("a change of which nothing is known is asked for again, word for word") {
+TEST_CASE("a change with an unknown outcome is retried unchanged") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -73,12 +73,12 @@ TEST_CASE("a change of which nothing is known is asked for again, word for word"
   CHECK(alpha.last<election::Written>().through == 1);
   alpha.serve();
   CHECK(record(etcd, "a") == "2");
-  // The first one arrives once more, and is too late.
+  // The first request is executed once more, too late.
   etcd.model.ask(etcd.now, 0, first.request);
   CHECK(record(etcd, "a") == "2");
 }
 
-TEST_CASE("after somebody else has won nothing is changed any more") {
+TEST_CASE("a leader changes nothing after another one has won") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -93,7 +93,7 @@ TEST_CASE("after somebody else has won nothing is changed any more") {
         "etcd rejected a write of the leader: another cpprund is the leader");
 }
 
-TEST_CASE("who is synced is published, whoever leads among them") {
+TEST_CASE("the published list of synced standbys includes the leader") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -105,7 +105,7 @@ TEST_CASE("who is synced is published, whoever leads among them") {
   CHECK(alpha.last<election::Written>().through == 1);
 }
 
-TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
+TEST_CASE("a change that exceeds a limit is rejected with a reason and not waited for") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -123,7 +123,7 @@ TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
   alpha.tell(election::Publish{many, 6});
   CHECK(alpha.count<election::NotWritten>() == 6);
   CHECK(alpha.asks().empty());
-  // Numbers that do not grow would make no answer of what is written.
+  // A number that does not increase could not be acknowledged.
   alpha.tell(election::Keep{"a", "1", 6});
   CHECK(alpha.last<election::NotWritten>() ==
         election::NotWritten{6, "request numbers must increase"});
@@ -132,7 +132,7 @@ TEST_CASE("a wish beyond a bound is refused in words, and not waited for") {
   CHECK(alpha.last<election::Written>().through == 7);
 }
 
-TEST_CASE("who does not lead writes nothing") {
+TEST_CASE("a follower writes nothing") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
@@ -144,7 +144,8 @@ TEST_CASE("who does not lead writes nothing") {
         "cannot transfer leadership to \"beta\": not the leader");
 }
 
-TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses alone is told") {
+TEST_CASE(
+    "a rejected batch is retried one by one, and a change that is rejected alone is reported") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -172,7 +173,7 @@ TEST_CASE("what etcd refuses at once is tried one by one, and what it refuses al
   CHECK(alpha.last<election::Written>().through == 3);
 }
 
-TEST_CASE("an etcd without room is led on in, and what waits is written when it has some") {
+TEST_CASE("a leader stays the leader while etcd is full, and writes when it has space again") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -198,7 +199,7 @@ TEST_CASE("an etcd without room is led on in, and what waits is written when it 
   CHECK(alpha.last<election::Written>().through == 1);
 }
 
-TEST_CASE("who hands over decides nothing any more before the other one can") {
+TEST_CASE("a leader that transfers leadership decides nothing before its successor can") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -216,7 +217,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
         election::Deposed{"leadership was transferred to \"beta\"", /*is_orderly=*/true});
   CHECK(etcd.model.find(table_keys.leader()) != nullptr);
   alpha.serve();
-  // What was wished for before is written, and nothing that is wished for after.
+  // Earlier changes are written, and later ones are not.
   CHECK(record(etcd, "a") == "1");
   CHECK(alpha.last<election::Written>().through == 2);
   CHECK(etcd.model.find(table_keys.leader()) == nullptr);
@@ -230,7 +231,7 @@ TEST_CASE("who hands over decides nothing any more before the other one can") {
   CHECK(alpha.last<election::LeaderIs>().name == "beta");
 }
 
-TEST_CASE("nobody hands over to whom has not everything") {
+TEST_CASE("leadership is transferred only to a standby that is in sync") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -252,7 +253,7 @@ ElectionOptions passing(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("one that leaves nothing takes its keys with it, whoever stands by") {
+TEST_CASE("an election that leaves nothing removes its keys, even with a standby") {
   Etcd etcd;
   Candidate alpha(etcd, passing("alpha"));
   alpha.tell(election::Enter{});
@@ -268,7 +269,7 @@ TEST_CASE("one that leaves nothing takes its keys with it, whoever stands by") {
        {table_keys.leader(), table_keys.synced(), table_keys.turn(), table_keys.cluster()}) {
     CHECK_FALSE(etcd.value(key));
   }
-  // Whoever has known them begins anew, and does not wonder.
+  // A standby starts anew without an objection.
   beta.tell(election::Enter{});
   beta.pass(5s);
   CHECK(beta.leads());
@@ -276,7 +277,7 @@ TEST_CASE("one that leaves nothing takes its keys with it, whoever stands by") {
   CHECK(etcd.value(table_keys.cluster()) != before);
 }
 
-TEST_CASE("where a record is kept the keys stay") {
+TEST_CASE("the keys stay if there is a record") {
   Etcd etcd;
   Candidate alpha(etcd, passing("alpha"));
   alpha.tell(election::Enter{});
@@ -291,7 +292,7 @@ TEST_CASE("where a record is kept the keys stay") {
   CHECK(etcd.value(table_keys.cluster()));
 }
 
-TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
+TEST_CASE("a leader that withdraws revokes its lease before it reports that") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -308,7 +309,7 @@ TEST_CASE("who withdraws leaves nothing, and says so when nothing is left") {
   CHECK(alpha.count<election::NobodyLeads>() == 2);
 }
 
-TEST_CASE("who cannot say farewell is done with when its lease is over") {
+TEST_CASE("a leader that cannot resign has withdrawn when its lease is over") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -320,7 +321,7 @@ TEST_CASE("who cannot say farewell is done with when its lease is over") {
   CHECK(etcd.now <= TimePoint{} + 5s);
 }
 
-TEST_CASE("who withdraws while it stands does not lead by a win that it did not know of") {
+TEST_CASE("a candidate that withdraws does not lead by a win that it learns of later") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();

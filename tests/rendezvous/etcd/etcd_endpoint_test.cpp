@@ -18,7 +18,7 @@ std::string why(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("members are read in all the spellings that people use") {
+TEST_CASE("endpoints are read in all common notations") {
   using Endpoints = std::vector<EtcdEndpoint>;
   CHECK(parse_etcd_endpoints("http://a:2379,https://b:2380,c:1,[::1]:2379") ==
         Endpoints{{false, "a", 2379}, {true, "b", 2380}, {false, "c", 1}, {false, "::1", 2379}});
@@ -27,18 +27,18 @@ TEST_CASE("members are read in all the spellings that people use") {
   CHECK(parse_etcd_endpoints("10.0.0.1:5") == Endpoints{{false, "10.0.0.1", 5}});
   CHECK(parse_etcd_endpoints("https://[fe80::1%eth0]") ==
         Endpoints{{true, "fe80::1%eth0", etcd_port_default}});
-  // Twice is once.
+  // A repeated endpoint counts once.
   CHECK(parse_etcd_endpoints("a, a:2379 ,http://a") == Endpoints{{false, "a", 2379}});
 }
 
-TEST_CASE("they are written as they are read") {
+TEST_CASE("an endpoint is written as it was read") {
   for (const char* text : {"http://a:2379", "https://10.0.0.1:1", "https://[::1]:2379"}) {
     CHECK(to_string(parse_etcd_endpoints(text)->front()) == text);
   }
   CHECK(host_and_port({true, "::1", 7}) == "[::1]:7");
 }
 
-TEST_CASE("each mistake is told with what would be right") {
+TEST_CASE("each invalid endpoint is rejected with the valid form") {
   CHECK(why("") == "no etcd endpoint is given; write http://HOST:2379");
   CHECK(why("a,,b") == "there is an empty entry between commas");
   CHECK(why("ftp://a") == "\"ftp://a\" begins with ftp://; use http:// or https://");
@@ -62,7 +62,7 @@ TEST_CASE("each mistake is told with what would be right") {
   }
 }
 
-TEST_CASE("all mistakes are told at once, and members without end are refused") {
+TEST_CASE("all errors are reported at once, and the number of endpoints is limited") {
   CHECK(why("a:x,b,c:y") ==
         "\"a:x\" has the invalid port \"x\"; use a number from 1 to 65535 (the default of etcd is "
         "2379); \"c:y\" has the invalid port \"y\"; use a number from 1 to 65535 (the default of "

@@ -9,7 +9,7 @@ using namespace cpprun;
 using etcd::Failure;
 using Kind = Failure::Kind;
 
-TEST_CASE("etcd's codes and words are told apart by what follows from them") {
+TEST_CASE("an error code and message of etcd map to a kind of failure") {
   CHECK(etcd::kind_of(5, "etcdserver: requested lease not found") == Kind::no_such_lease);
   CHECK(etcd::kind_of(5, "etcdserver: user name not found") == Kind::rejected);
   CHECK(etcd::kind_of(9, "etcdserver: lease already exists") == Kind::lease_exists);
@@ -30,8 +30,7 @@ TEST_CASE("etcd's codes and words are told apart by what follows from them") {
   CHECK(etcd::kind_of(-1, "") == Kind::rejected);
 }
 
-TEST_CASE(
-    "what was not answered may have happened, and so may the change that took the last room") {
+TEST_CASE("a request without a response, or rejected by a full etcd, may have been executed") {
   for (const Kind kind : {Kind::silent, Kind::unavailable, Kind::nonsense, Kind::no_space}) {
     CHECK(etcd::may_have_happened(kind));
   }
@@ -41,7 +40,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("another member is asked where this one is the trouble") {
+TEST_CASE("another member is asked if the failure concerns only this member") {
   for (const Kind kind : {Kind::unreachable, Kind::silent, Kind::unavailable, Kind::nonsense}) {
     CHECK(etcd::is_of_this_member(kind));
   }
@@ -50,7 +49,7 @@ TEST_CASE("another member is asked where this one is the trouble") {
   }
 }
 
-TEST_CASE("people are told who was asked, what was answered, and what would help") {
+TEST_CASE("a failure is described with the endpoint, the response and a hint") {
   const EtcdEndpoint endpoint{false, "a", 2379};
   const auto text = [&](Kind kind, const char* said) {
     return etcd::describe({kind, said}, endpoint);

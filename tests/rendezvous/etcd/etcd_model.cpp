@@ -26,7 +26,7 @@ bool only_reads(const etcd::Transaction& transaction) {
          std::ranges::all_of(transaction.otherwise, is_read);
 }
 
-// What a transaction or a grant would take of the room that is not there.
+// Whether etcd rejects this request when it is full.
 bool needs_room(const etcd::Request& request) {
   if (std::holds_alternative<etcd::Grant>(request)) return true;
   const auto* const transaction = std::get_if<etcd::Transaction>(&request);
@@ -42,9 +42,9 @@ EtcdModel::EtcdModel(Options options, std::uint64_t seed)
     : options_(options),
       chance_(seed, 0xE7CD),
       members_(static_cast<std::size_t>(options.members)) {
-  // etcd looks twice a second; one that were never late would be harder to deal with.
+  // etcd looks for expired leases twice a second; a model that is never late is the harder case.
   look_pause_ = chance_.chance(0.5) ? 500ms : 5ms;
-  // Clocks that are wrong by one in fifty.
+  // Clocks are wrong by up to 2 %.
   for (Member& each : members_) each.pace = 1 + 0.001 * chance_.between(-20, 20);
 }
 
@@ -74,7 +74,7 @@ void EtcdModel::stop(TimePoint now, int member) {
 void EtcdModel::go_on(TimePoint now, int member) {
   Member& each = of(member);
   if (!std::exchange(each.is_stopped, false)) return;
-  // It hears from the others in a moment.
+  // It soon receives messages of the others.
   if (each.stale_until) {
     each.stale_until = now + chance_.up_to(150ms);
     each.is_to_revoke = options_.has_issue_15247 && chance_.chance(0.5);
@@ -100,8 +100,8 @@ void EtcdModel::elect_another(TimePoint now) {
   if (is_led()) elect(now);
 }
 
-// It does not know of it: one that is cut off for as long as it waits for the others, one that is
-// stopped until it goes on.
+// The old leader does not know it: until its election timeout if it is cut off, until it resumes if
+// it is stopped.
 void EtcdModel::lose_leader(TimePoint now) {
   Member& old = of(*leader_);
   if (!old.is_crashed) {
@@ -129,7 +129,7 @@ void EtcdModel::elect(TimePoint now) {
   ++term_;
   of(*leader_).applied_term = term_;
   of(*leader_).stale_until.reset();
-  // Others hear of it when they have to.
+  // The others apply the new term at the latest when they must.
   for (int each : able) {
     if (chance_.chance(0.5)) of(each).applied_term = term_;
   }
@@ -189,19 +189,19 @@ std::optional<etcd::Heard> EtcdModel::ask(TimePoint now, int member, const etcd:
     return renew(now, member, keep->lease);
   }
   if (!is_led() || of(member).is_cut || is_stale(now, member)) return std::nullopt;
-  // What it answers it has applied.
+  // A member that responds has applied the current term.
   of(member).applied_term = term_;
   return decide(now, member, request);
 }
 
 std::optional<etcd::Heard> EtcdModel::renew(TimePoint now, int member, etcd::LeaseId lease) {
-  const auto told = header(member);
+  const auto reply_header = header(member);
   const auto kept = [&](Duration ttl) {
-    return etcd::KeptAlive{told, lease,
+    return etcd::KeptAlive{reply_header, lease,
                            std::chrono::duration_cast<std::chrono::seconds>(ttl).count()};
   };
   if (is_stale(now, member)) {
-    // By itself, for nobody else is needed for that.
+    // A stale leader renews by itself, without a quorum.
     const auto known = of(member).stale_ends.find(lease);
     const auto still = data_.leases.find(lease);
     if (known == of(member).stale_ends.end() || known->second <= now) return std::nullopt;
@@ -212,14 +212,14 @@ std::optional<etcd::Heard> EtcdModel::renew(TimePoint now, int member, etcd::Lea
   if (!is_led() || of(member).is_cut) return std::nullopt;
   const auto found = data_.leases.find(lease);
   if (found == data_.leases.end()) return kept(Duration{});
-  // It is being ended, and whoever asks waits for that.
+  // The lease is being revoked, and the client waits for that.
   if (found->second.ends <= now) return std::nullopt;
   found->second.ends = counted(now, found->second.ttl);
   return kept(found->second.ttl);
 }
 
 etcd::Heard EtcdModel::decide(TimePoint now, int member, const etcd::Request& request) {
-  // The change that finds no room is sometimes made all the same.
+  // The change that finds etcd full is sometimes executed all the same.
   const bool is_too_much = is_full_ && needs_room(request);
   const auto too_much = failed(Kind::no_space, "etcdserver: mvcc: database space exceeded");
   if (is_too_much && chance_.chance(0.7)) return too_much;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// An etcd of several members as a value, in simulated time: keys, revisions, leases that end late,
-// transactions, members that stop, crash or are cut off, and a leader of its own that is chosen
-// anew then. It has the two faults of 3.4.23 (its issue 15247): one that led, was stopped and goes
-// on renews leases that its successor knows nothing of, and ends leases that were renewed there.
+// A model of an etcd with several members, in simulated time: keys, revisions, leases that end
+// late, transactions, members that stop, crash or are cut off, and elections of its own leader. It
+// has both faults of 3.4.23 (issue 15247): a former leader that was stopped and resumes renews
+// leases that its successor does not know, and revokes leases that were renewed there.
 //
-// It has no network: whoever asks is a member already. "No answer yet" is an answer.
+// It has no network: a client is always at a member. "No response yet" is a possible response.
 
 #include <cstdint>
 #include <map>
@@ -30,12 +30,13 @@ class EtcdModel {
   };
   EtcdModel(Options options, std::uint64_t seed);
 
-  // What has come due by then: elections, and leases that end. Before anything else of that moment.
+  // Handles everything that is due: elections and expired leases. Called first at each point in
+  // time.
   void advance(TimePoint now);
-  // Nothing: it does not answer, or not yet; it may be asked again.
+  // Nothing: no response, or not yet; the client may ask again.
   std::optional<etcd::Heard> ask(TimePoint now, int member, const etcd::Request& request);
 
-  // What the last question has truly done; nothing: it was no transaction, or nothing was decided.
+  // What the last request has really done; nothing: it was no transaction, or it was not decided.
   const std::optional<etcd::Decided>& decided() const { return decided_; }
 
   // --- faults ------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ class EtcdModel {
   void crash(TimePoint now, int member);
   void begin_again(TimePoint now, int member);
   void fill(bool is_full) { is_full_ = is_full; }
-  // A new leader is chosen though nothing has happened.
+  // Elects a new leader without a reason.
   void elect_another(TimePoint now);
 
   bool is_crashed(int member) const { return of(member).is_crashed; }
@@ -55,16 +56,16 @@ class EtcdModel {
   etcd::Revision revision() const { return data_.revision; }
   std::size_t leases() const { return data_.leases.size(); }
   const etcd::KeyValue* find(const std::string& key) const;
-  // Removes what stands there, as a person would with etcdctl.
+  // Removes a key, as etcdctl would.
   void remove(const std::string& key) { erase(key, ++data_.revision); }
 
-  // What an etcd that is restored from a snapshot goes on with.
+  // The data that an etcd restored from a snapshot resumes with.
   struct Data {
     etcd::Revision revision = 1;
     std::map<std::string, etcd::KeyValue> pairs;
     struct Lease {
       Duration ttl{};
-      TimePoint ends{};  // as the one that leads counts
+      TimePoint ends{};  // by the clock of the leader
     };
     std::map<etcd::LeaseId, Lease> leases;
   };
@@ -77,10 +78,10 @@ class EtcdModel {
     bool is_cut = false;
     bool is_crashed = false;
     std::uint64_t applied_term = 1;
-    // It has led in that term, and does not know yet that it does not any more: until then.
+    // A former leader that does not know its successor yet: until then.
     std::optional<TimePoint> stale_until = {};
-    std::map<etcd::LeaseId, TimePoint> stale_ends = {};  // its leases, as it counts
-    bool is_to_revoke = false;                           // what it takes for ended
+    std::map<etcd::LeaseId, TimePoint> stale_ends = {};  // its leases, by its own count
+    bool is_to_revoke = false;                           // the leases that it considers expired
     double pace = 1;                                     // of its clock
   };
   Member& of(int member) { return members_[static_cast<std::size_t>(member)]; }
@@ -109,7 +110,7 @@ class EtcdModel {
 
   Options options_;
   sim::Random chance_;
-  Duration look_pause_;  // between two looks at leases that have ended
+  Duration look_pause_;  // between two checks for expired leases
   Data data_;
   std::vector<Member> members_;
   std::optional<int> leader_ = 0;

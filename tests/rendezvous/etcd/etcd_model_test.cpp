@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The etcd of the simulation does what the real one does, its faults included.
+// The model of etcd behaves as the real one, including its faults.
 
 #include "tests/rendezvous/etcd/etcd_model.h"
 
@@ -21,7 +21,7 @@ etcd::KeptAlive kept(EtcdModel& etcd, TimePoint now, int member, etcd::LeaseId l
   return std::get<etcd::KeptAlive>(**heard);
 }
 
-// One key, bound to a lease of three seconds.
+// One key with a lease of three seconds.
 EtcdModel with_lease() {
   EtcdModel etcd({.members = 3}, 1);
   REQUIRE(etcd.ask(t0, 0, etcd::Grant{7, 3})->has_value());
@@ -29,7 +29,7 @@ EtcdModel with_lease() {
   return etcd;
 }
 
-// Its leader is another one than before.
+// Advances until there is another leader.
 TimePoint elect(EtcdModel& etcd, TimePoint now) {
   const auto term = etcd.term();
   while (etcd.term() == term) etcd.advance(now += 50ms);
@@ -38,7 +38,7 @@ TimePoint elect(EtcdModel& etcd, TimePoint now) {
 
 }  // namespace
 
-TEST_CASE("a lease ends with its key, some time after it was renewed last") {
+TEST_CASE("a lease ends with its key some time after its last renewal") {
   EtcdModel etcd = with_lease();
   CHECK(kept(etcd, t0 + 2s, 1, 7).ttl_seconds == 3);
   etcd.advance(t0 + 4900ms);
@@ -55,7 +55,7 @@ TEST_CASE("nothing is answered without a quorum") {
   etcd.advance(t0 + 10s);
   CHECK_FALSE(etcd.ask(t0 + 10s, 0, etcd::Transaction{.success = {etcd::Read{"a"}}}));
   CHECK_FALSE(etcd.ask(t0 + 10s, 0, etcd::KeepAlive{7}));
-  // And no lease ends: whoever leads next gives it its full time.
+  // No lease ends either: the next leader restarts every lease.
   etcd.go_on(t0 + 10s, 1);
   CHECK(etcd.find("a") != nullptr);
   const auto led = elect(etcd, t0 + 10s);
@@ -65,7 +65,7 @@ TEST_CASE("nothing is answered without a quorum") {
   CHECK(etcd.find("a") == nullptr);
 }
 
-TEST_CASE("one that led, was stopped and goes on renews what is not its own any more") {
+TEST_CASE("a stale leader that resumes renews a lease that it no longer owns") {
   EtcdModel etcd = with_lease();
   const auto old_term = etcd.term();
   etcd.stop(t0 + 100ms, 0);
@@ -80,7 +80,7 @@ TEST_CASE("one that led, was stopped and goes on renews what is not its own any 
   CHECK(std::get<etcd::Decided>(**read).header.term == old_term + 1);
 }
 
-TEST_CASE("or ends it, though it was renewed with its successor") {
+TEST_CASE("a stale leader may revoke a lease that its successor has renewed") {
   int ended = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     EtcdModel etcd({.members = 3}, seed);
@@ -96,7 +96,7 @@ TEST_CASE("or ends it, though it was renewed with its successor") {
   CHECK(ended < 20);
 }
 
-TEST_CASE("the change that takes the last room may be made, and is said not to be") {
+TEST_CASE("a change that finds etcd full may be executed although it is reported as failed") {
   int made = 0;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     EtcdModel etcd({.members = 1}, seed);
@@ -112,7 +112,7 @@ TEST_CASE("the change that takes the last room may be made, and is said not to b
   CHECK(made < 50);
 }
 
-TEST_CASE("a key that is bound to no lease cannot be put") {
+TEST_CASE("a key cannot be put with an unknown lease") {
   EtcdModel etcd({.members = 1}, 1);
   const auto heard = etcd.ask(t0, 0, etcd::Transaction{.success = {etcd::Put{"a", "1", 9}}});
   CHECK(heard->error().kind == etcd::Failure::Kind::no_such_lease);

@@ -15,7 +15,7 @@ namespace {
 
 const ElectionKeys keys = *ElectionKeys::make("test");
 
-// An etcd in which somebody has won.
+// An etcd with a winner.
 struct Won {
   Won() { fence = win(); }
   FencingToken win() {
@@ -35,7 +35,7 @@ struct Won {
 
 }  // namespace
 
-TEST_CASE("a leader's changes are made in their order") {
+TEST_CASE("a leader's changes are executed in order") {
   Won won;
   for (const char* value : {"1", "2", "3"}) {
     CHECK(won.fence.judge(won.ask(won.change(value))) == Verdict::done);
@@ -43,7 +43,7 @@ TEST_CASE("a leader's changes are made in their order") {
   }
 }
 
-TEST_CASE("one that is asked for twice is made once, whichever answer was lost") {
+TEST_CASE("a change that is sent twice is executed once, whichever response was lost") {
   Won won;
   const auto first = won.change("1");
   won.ask(first);
@@ -51,7 +51,7 @@ TEST_CASE("one that is asked for twice is made once, whichever answer was lost")
   CHECK(won.fence.judge(won.ask(won.change("2"))) == Verdict::done);
 }
 
-TEST_CASE("one that was held up undoes no later one") {
+TEST_CASE("a delayed change does not undo a later one") {
   Won won;
   const auto late = won.change("1");
   CHECK(won.fence.judge(won.ask(late)) == Verdict::done);
@@ -60,7 +60,7 @@ TEST_CASE("one that was held up undoes no later one") {
   CHECK(won.etcd.find("a")->value == "2");
 }
 
-TEST_CASE("nobody changes anything after another has won") {
+TEST_CASE("a former leader changes nothing after another one has won") {
   Won won;
   won.etcd.remove(keys.leader());
   FencingToken next = won.win();
@@ -69,7 +69,7 @@ TEST_CASE("nobody changes anything after another has won") {
   CHECK(next.judge(won.ask(next.guard(keys, {etcd::Put{"a", "2"}}))) == Verdict::done);
 }
 
-TEST_CASE("nor while nobody leads") {
+TEST_CASE("a former leader changes nothing while there is no leader") {
   Won won;
   won.etcd.remove(keys.leader());
   CHECK(won.fence.judge(won.ask(won.change("1"))) == Verdict::lost);

@@ -15,7 +15,7 @@ using Kind = etcd::Failure::Kind;
 
 static_assert(StateMachine<LeaderElection>);
 
-TEST_CASE("options that cannot be are told in words") {
+TEST_CASE("invalid options are rejected with a reason") {
   CHECK_FALSE(impossible(options_named("alpha")));
   CHECK(impossible(options_named(""))->find("a name must have 1 to 255 bytes") == 0);
   CHECK(impossible(options_named(std::string(256, 'n'))));
@@ -30,7 +30,7 @@ TEST_CASE("options that cannot be are told in words") {
   CHECK(impossible(options)->find("is not within 1 to 600 s") != std::string::npos);
 }
 
-TEST_CASE("nobody answers, and somebody does again: each is told once") {
+TEST_CASE("an unreachable etcd and its return are each reported once") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   for (int round = 0; round < 3; ++round) {
@@ -49,7 +49,7 @@ TEST_CASE("nobody answers, and somebody does again: each is told once") {
   CHECK(alpha.count<election::Reachable>() == 1);
 }
 
-TEST_CASE("who may not win for want of room says so, until somebody can write") {
+TEST_CASE("a candidate that cannot win because etcd is full reports that until it can write") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.tell(election::Enter{});
@@ -70,12 +70,12 @@ TEST_CASE("who may not win for want of room says so, until somebody can write") 
   alpha.serve();
   CHECK(alpha.leads());
   CHECK(alpha.count<election::Writable>() == 1);
-  // Of all the leases that may have been granted none is left but its own.
+  // All leases that may have been granted are revoked, except its own.
   alpha.pass(100ms);
   CHECK(etcd.model.leases() == 1);
 }
 
-TEST_CASE("an answer that nobody waits for changes nothing") {
+TEST_CASE("an unexpected response changes nothing") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   const auto ask = alpha.take();
@@ -86,7 +86,7 @@ TEST_CASE("an answer that nobody waits for changes nothing") {
   CHECK(alpha.said().size() == said);
 }
 
-TEST_CASE("who enters again before it is gone is not said to be gone") {
+TEST_CASE("a candidate that enters again before it has withdrawn is not reported as withdrawn") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.lead();
@@ -97,7 +97,7 @@ TEST_CASE("who enters again before it is gone is not said to be gone") {
   CHECK(alpha.leads());
 }
 
-TEST_CASE("who withdraws without having led is done at once") {
+TEST_CASE("a withdrawal without leadership completes at once") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();

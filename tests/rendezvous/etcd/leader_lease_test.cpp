@@ -18,13 +18,12 @@ const GrantedLease first{7, ttl, t0, 1};
 
 }  // namespace
 
-TEST_CASE(
-    "a right is counted from the moment at which it was asked for, and ends before the lease") {
+TEST_CASE("a lease counts from the time of its request and ends before etcd's lease") {
   LeaderLease leader_lease(first);
   CHECK(leader_lease.until() == t0 + 3800ms);
   CHECK(leader_lease.renew_at() == t0 + pause);
   CHECK(leader_lease.renewed_lease() == 7);
-  // A short lease has a margin all the same.
+  // Even a short lease has a margin.
   CHECK(GrantedLease{7, 500ms, t0, 1}.until() == t0 + 450ms);
 }
 
@@ -37,12 +36,12 @@ TEST_CASE("a renewal counts when the key was seen after it") {
   CHECK(leader_lease.seen(1));
   CHECK_FALSE(leader_lease.needs_look());
   CHECK(leader_lease.until() == t0 + 1s + right);
-  // A look alone says nothing.
+  // Seeing the key alone changes nothing.
   CHECK_FALSE(leader_lease.seen(1));
   CHECK(leader_lease.until() == t0 + 1s + right);
 }
 
-TEST_CASE("a renewal that has failed counts for nothing") {
+TEST_CASE("a failed renewal does not count") {
   LeaderLease leader_lease(first);
   leader_lease.renewed(t0 + 1s, ttl);
   leader_lease.renewal_failed(t0 + 2s);
@@ -51,7 +50,7 @@ TEST_CASE("a renewal that has failed counts for nothing") {
   CHECK(leader_lease.renew_at() == t0 + 2s);
 }
 
-TEST_CASE("less time than was granted is less, and more is not more") {
+TEST_CASE("a shorter TTL than requested counts, a longer one does not") {
   LeaderLease leader_lease(first);
   leader_lease.renewed(t0 + 1s, 2s);
   CHECK(leader_lease.seen(1));
@@ -63,7 +62,7 @@ TEST_CASE("less time than was granted is less, and more is not more") {
   CHECK(lease_time(INT64_MAX) == bounds::election_ttl_max);
 }
 
-TEST_CASE("in a new term of etcd's it wants a new lease, and the old one is renewed no more") {
+TEST_CASE("in a new raft term a new lease is wanted, and the old one is no longer renewed") {
   LeaderLease leader_lease(first);
   CHECK_FALSE(leader_lease.wants_next());
   CHECK_FALSE(leader_lease.seen(2));
@@ -75,7 +74,7 @@ TEST_CASE("in a new term of etcd's it wants a new lease, and the old one is rene
   CHECK(leader_lease.owns(7));
   CHECK(leader_lease.owns(8));
   CHECK_FALSE(leader_lease.owns(9));
-  // The key may be bound to either: the right is the shorter one.
+  // The key may be attached to either lease: the shorter one counts.
   leader_lease.renewed(t0 + 2s, ttl);
   CHECK_FALSE(leader_lease.seen(2));
   CHECK(leader_lease.until() == t0 + right);
@@ -85,7 +84,7 @@ TEST_CASE("in a new term of etcd's it wants a new lease, and the old one is rene
   CHECK_FALSE(leader_lease.wants_next());
 }
 
-TEST_CASE("a new lease that is lost leaves the old one") {
+TEST_CASE("a lost new lease leaves the old one in force") {
   LeaderLease leader_lease(first);
   leader_lease.seen(2);
   leader_lease.take_next({8, ttl, t0 + 1s, 2});

@@ -34,7 +34,7 @@ TEST_CASE("records are counted by name") {
   CHECK(sizes.bytes() == 0);
 }
 
-TEST_CASE("a record beyond a bound is refused with the figures") {
+TEST_CASE("a record that exceeds a limit is rejected with the numbers") {
   RecordSizes sizes;
   CHECK(why(sizes, "", 1) == "a record without a name");
   CHECK(why(sizes, std::string(300, 'n'), 1).find("has 300 bytes, and the maximum is 256") !=
@@ -45,10 +45,10 @@ TEST_CASE("a record beyond a bound is refused with the figures") {
     REQUIRE(why(sizes, fmt::format("{}", each), 1) == "");
   }
   CHECK(why(sizes, "more", 1) == "no room for the record of \"more\": the maximum is 1024 records");
-  CHECK(why(sizes, "7", 2) == "");  // It is there already.
+  CHECK(why(sizes, "7", 2) == "");  // It exists already.
 }
 
-TEST_CASE("all of them together have a bound, too") {
+TEST_CASE("the total size of all records is limited") {
   RecordSizes sizes;
   const std::size_t count = bounds::election_records_bytes_max / bounds::election_record_bytes_max;
   for (std::size_t each = 0; each < count; ++each) {

@@ -53,7 +53,7 @@ std::string content(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("when a scribe has ended everything is in its file, in order") {
+TEST_CASE("when a file writer process has exited, its file is complete and in order") {
   const auto path =
       std::filesystem::temp_directory_path() / ("cpprun_scribe_" + std::to_string(::getpid()));
   std::string all;
@@ -73,7 +73,7 @@ TEST_CASE("when a scribe has ended everything is in its file, in order") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a file that takes nothing is told once, and its scribe goes on") {
+TEST_CASE("a file that cannot be written is reported once, and its writer continues") {
   const FileDescriptor full{::open("/dev/full", O_WRONLY | O_CLOEXEC)};
   if (!full) {
     std::puts("skipped: there is no /dev/full here");
@@ -85,13 +85,13 @@ TEST_CASE("a file that takes nothing is told once, and its scribe goes on") {
   CHECK(desk.troubles == std::vector<int>{ENOSPC});
 }
 
-TEST_CASE("a scribe that hangs holds up nobody, not even whoever leaves it behind") {
-  // A pipe that is not read hangs a writer as a lost disk does.
+TEST_CASE("a hanging file writer blocks no process, not even when it is abandoned") {
+  // A pipe without a reader hangs a writer like a lost disk.
   Pipe stuck;
   {
     Desk desk(stuck.in());
     std::string much(4096, 'x');
-    // More than the pipe behind it has room for, and less than both.
+    // More than fits in the pipe behind it, and less than fits in both.
     for (int i = 0; i < 20; ++i) desk.write(much);
     desk.file_writer->end();
     CHECK_FALSE(desk.ended);
@@ -100,7 +100,7 @@ TEST_CASE("a scribe that hangs holds up nobody, not even whoever leaves it behin
   CHECK(stuck.read_all().size() == 20 * 4096);
 }
 
-TEST_CASE("a scribe is waited for without an event loop, too, but no longer than is said") {
+TEST_CASE("a file writer is waited for up to a limit, also without an event loop") {
   using namespace std::chrono_literals;
   Pipe file;
   Desk desk(file.in());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whoever gives an order hears that it was done when another cpprund would know of it.
+// A client receives the result of its command only when another cpprund would know of it.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ using asio::ip::tcp;
 
 namespace {
 
-// Somebody who asks for that.
+// A client that sends that command.
 struct Asker {
   Asker(asio::io_context& context, int port, const std::string& what)
       : socket(dial(context, port)) {
@@ -41,8 +41,8 @@ struct Asker {
   Reader reader{socket};
 };
 
-// A daemon with a job of two nodes, and somebody who has asked to stop it: that is decided. What
-// happens before anybody hears of it is said first: by default, a standby has not got it yet.
+// A daemon with a job of two nodes, and a client whose command to stop it is decided. The argument
+// says what happens before the result is sent: by default, a standby has not received it yet.
 struct CommandedDaemon {
   using Meanwhile = std::function<void(CommandedDaemon&)>;
   explicit CommandedDaemon(const Meanwhile& meanwhile = [](CommandedDaemon& daemon) {
@@ -98,7 +98,7 @@ struct CommandedDaemon {
 
 }  // namespace
 
-TEST_CASE("an order is answered when a standby has what came of it, and its nodes hear it then") {
+TEST_CASE("a command is answered after a standby has the result, and its nodes receive it then") {
   CommandedDaemon daemon;
   CHECK(daemon.asker->answer() == "");
   CHECK_FALSE(daemon.heard<link::Drain>(0));
@@ -108,17 +108,16 @@ TEST_CASE("an order is answered when a standby has what came of it, and its node
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 200"), daemon.asker->answer());
 }
 
-TEST_CASE(
-    "an order of which nobody else knows is not done for whoever asked, when the lead is lost") {
+TEST_CASE("a command that no standby has is not confirmed when leadership is lost") {
   CommandedDaemon daemon;
-  daemon.server.follow({.reason = "nobody leads"});
+  daemon.server.follow({.reason = "no leader"});
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
   CHECK(daemon.asker->answer().find("may have lost leadership") != std::string::npos);
   CHECK_FALSE(daemon.heard<link::Drain>(0));
 }
 
-TEST_CASE("what was decided when the lead was lost in the middle of it is said to nobody") {
+TEST_CASE("a decision that is interrupted by a loss of leadership is not sent to any node") {
   std::uint64_t records = 0;
   CommandedDaemon daemon([&](CommandedDaemon& self) {
     self.keep = [&] {
@@ -138,7 +137,7 @@ TEST_CASE("what was decided when the lead was lost in the middle of it is said t
   CHECK_FALSE(daemon.heard<link::Drain>(1));
 }
 
-TEST_CASE("a job that ends while nobody may be told is known to the nodes that come back") {
+TEST_CASE("a job that ends while messages are held is known to the nodes that come back") {
   CommandedDaemon daemon([](CommandedDaemon& self) { self.server.leader_until(TimePoint{}); });
   for (const auto& each : daemon.nodes) each->client.send(link::Drained{RoundNumber{1}});
   run_until(daemon.context, [&] {
@@ -168,7 +167,7 @@ TEST_CASE("a job that ends while nobody may be told is known to the nodes that c
   }
 }
 
-TEST_CASE("what was not done is said at once, whatever is held before it") {
+TEST_CASE("a rejection is sent at once, whatever is held before it") {
   CommandedDaemon daemon;
   const Asker other(daemon.context, daemon.port, "daemon/handover");
   run_until(daemon.context, [&] { return other.has_answer(); });
@@ -177,7 +176,7 @@ TEST_CASE("what was not done is said at once, whatever is held before it") {
   CHECK(other.answer().find("has no standby") != std::string::npos);
 }
 
-TEST_CASE("one that does not know whether it leads still does not say that it has done anything") {
+TEST_CASE("a daemon whose lease may have expired does not confirm commands") {
   CommandedDaemon daemon;
   daemon.server.leader_until(TimePoint{});
   daemon.server.kept(CommitSource::standby, 1);

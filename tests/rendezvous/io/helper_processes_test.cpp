@@ -16,7 +16,7 @@ using namespace cpprun;
 using namespace std::chrono_literals;
 using probe::Pipe;
 
-TEST_CASE("what was found in another process is told, whatever is in it") {
+TEST_CASE("the result of a helper process is returned, whatever bytes it has") {
   HelperProcesses side;
   const std::string much(200'000, '\xff');
   CHECK(side.ask([&] { return much; }, 60s) == much);
@@ -24,7 +24,7 @@ TEST_CASE("what was found in another process is told, whatever is in it") {
   CHECK(side.pids().empty());
 }
 
-TEST_CASE("what changes there stays there, and who throws has found nothing") {
+TEST_CASE("changes in the helper stay there, and an exception means no result") {
   HelperProcesses side;
   int here = 1;
   CHECK(side.ask([&] { return std::to_string(++here); }, 60s) == "2");
@@ -32,7 +32,7 @@ TEST_CASE("what changes there stays there, and who throws has found nothing") {
   CHECK(side.ask([]() -> std::string { throw std::runtime_error("no"); }, 60s) == "");
 }
 
-TEST_CASE("who does not answer is left behind, and ended where that is possible") {
+TEST_CASE("a helper that does not answer is abandoned, and killed where possible") {
   HelperProcesses side;
   const auto hang = [] { return std::to_string(::pause()); };
   CHECK(side.ask(hang, 20ms) == std::nullopt);
@@ -45,7 +45,7 @@ TEST_CASE("who does not answer is left behind, and ended where that is possible"
   CHECK(side.pids().empty());
 }
 
-TEST_CASE("who says something is waited for anew, and who then says nothing is left behind") {
+TEST_CASE("each message of a helper restarts its timeout, and a silent helper is abandoned") {
   HelperProcesses side;
   const auto say_much = [](const HelperProcesses::Say& say) {
     for (int word = 0; word < 1000; ++word) say("word ");
@@ -60,7 +60,7 @@ TEST_CASE("who says something is waited for anew, and who then says nothing is l
   CHECK(side.pids().size() == 1);
 }
 
-TEST_CASE("it holds nothing open but what it was given, and hears no signal but KILL") {
+TEST_CASE("a helper has only the descriptors that it was given, and blocks all signals but KILL") {
   HelperProcesses side;
   Pipe kept;
   Pipe other;
@@ -71,7 +71,7 @@ TEST_CASE("it holds nothing open but what it was given, and hears no signal but 
     const bool has_other = ::write(other.in(), &byte, 1) == 1;
     return std::string(has_kept ? "kept " : "") + (has_other ? "other" : "");
   };
-  // Asking keeps its own pipe alone; starting keeps what is named.
+  // Asking keeps only its own pipe; starting keeps the named descriptors.
   CHECK(side.ask(look, 60s) == "");
   const auto pid = side.start({kept.in()}, [&] { look(); });
   REQUIRE(pid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A coordinator that a node hosts, and that may lose its job to a standby, says until when it may
-// decide before anybody hears that it may vote: in the next moment its process may be stopped.
+// A coordinator that a node hosts and that may lose its job to a standby publishes its lease before
+// any node learns that it may vote: its process may be suspended in the next moment.
 
 #include <doctest/doctest.h>
 
@@ -38,10 +38,10 @@ bool has_record(const LinkPeer& peer) {
 
 }  // namespace
 
-TEST_CASE("until when a coordinator may decide is known before anybody may vote") {
+TEST_CASE("a coordinator's lease is published before any node may vote") {
   asio::io_context context;
   std::optional<TimePoint> leads_until;
-  std::vector<bool> was_known;  // when the node of this process heard who stands by
+  std::vector<bool> was_known;  // when the node of this process learned of the standby
   const auto hear = [&](const link::Message& message) {
     if (std::holds_alternative<link::Standby>(message))
       was_known.push_back(leads_until.has_value());

@@ -16,7 +16,7 @@ using asio::ip::tcp;
 
 namespace {
 
-// Two ends of one connection, whose kernel buffers hold little.
+// Two ends of one connection with small kernel buffers.
 struct Pair {
   Pair() {
     tcp::acceptor acceptor{context, {asio::ip::make_address("127.0.0.1"), 0}};
@@ -40,7 +40,7 @@ struct Pair {
     reader->start({.message = [this](link::Message m) { heard.push_back(std::move(m)); },
                    .closed = [this](std::string why) { reader_ended = why; }});
   }
-  // No sleep, and no wait without a bound.
+  // No sleep, and no wait without a limit.
   void run_until(const std::function<bool()>& enough) {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
     context.restart();
@@ -52,7 +52,7 @@ struct Pair {
   std::shared_ptr<LinkChannel> sender, reader;
   std::vector<link::Message> heard;
   std::string sender_ended, reader_ended;
-  std::function<std::string(std::size_t)> holds;  // what the sender's books say
+  std::function<std::string(std::size_t)> holds;  // the sender's accounting
 };
 
 link::Message numbered(int number) {
@@ -61,7 +61,7 @@ link::Message numbered(int number) {
 
 }  // namespace
 
-TEST_CASE("what a full socket does not take follows in order once the other side reads") {
+TEST_CASE("what a full socket does not accept follows in order once the other side reads") {
   Pair pair;
   constexpr int count = 100;
   for (int number = 0; number < count; ++number) pair.sender->send(numbered(number));
@@ -72,7 +72,7 @@ TEST_CASE("what a full socket does not take follows in order once the other side
   }
 }
 
-TEST_CASE("a link that hangs up with a full socket says everything before it ends") {
+TEST_CASE("a link that hangs up with a full socket sends everything before it ends") {
   Pair pair;
   constexpr int count = 100;
   for (int number = 0; number < count; ++number) pair.sender->send(numbered(number));
@@ -84,7 +84,7 @@ TEST_CASE("a link that hangs up with a full socket says everything before it end
   CHECK(pair.reader_ended == "connection closed by the peer");
 }
 
-TEST_CASE("a link that is broken off is no link that was closed") {
+TEST_CASE("a broken link is distinguished from a closed link") {
   Pair pair;
   pair.start_reading();
   pair.sender->break_off();
@@ -94,14 +94,14 @@ TEST_CASE("a link that is broken off is no link that was closed") {
   CHECK(pair.sender_ended == "connection aborted");
 }
 
-TEST_CASE("a link whose other side does not read is cut off at a bound, aloud") {
+TEST_CASE("a link whose other side does not read is closed at a limit, with a log line") {
   Pair pair;
   for (int number = 0; number < 2000; ++number) pair.sender->send(numbered(number));
   pair.run_until([&] { return !pair.sender_ended.empty(); });
   CHECK(pair.sender_ended.starts_with("the peer does not read: more than"));
 }
 
-TEST_CASE("what waits for a link is told to whoever keeps the books, down to the last of it") {
+TEST_CASE("the pending bytes of a link are accounted for, down to the last") {
   Pair pair;
   std::vector<std::size_t> held;
   pair.holds = [&](std::size_t bytes) {
@@ -116,7 +116,7 @@ TEST_CASE("what waits for a link is told to whoever keeps the books, down to the
   CHECK(held.back() == 0);
 }
 
-TEST_CASE("a link that would hold more than it may ends with the reason") {
+TEST_CASE("a link that exceeds its memory limit ends with the reason") {
   Pair pair;
   pair.holds = [](std::size_t bytes) {
     return bytes > 20'000 ? std::string("too much") : std::string();
@@ -126,7 +126,7 @@ TEST_CASE("a link that would hold more than it may ends with the reason") {
   CHECK(pair.sender_ended == "too much");
 }
 
-TEST_CASE("what a torn message makes a link hold is told, whoever listens") {
+TEST_CASE("the bytes of a partial message are accounted for, whichever listener is set") {
   Pair pair;
   std::vector<std::size_t> held;
   pair.reader->start({.message = {},
@@ -139,15 +139,15 @@ TEST_CASE("what a torn message makes a link hold is told, whoever listens") {
   const std::string length = {0, 0x7C, 0, 0};  // of 31 KiB
   pair.sender->send_bytes(length + std::string(1000, ' '));
   pair.run_until([&] { return !held.empty() && held.back() >= 1004; });
-  // Somebody else speaks on it from now on, and says nothing of memory.
+  // Another listener replaces it and does not account for memory.
   pair.reader->listen({.message = {}, .closed = [&](std::string why) { pair.reader_ended = why; }});
   pair.sender->send_bytes(std::string(2000, ' '));
   pair.run_until([&] { return held.back() >= 3004; });
-  CHECK(held.back() < 2 * 3004 + 1000);  // and no more is kept than has come
+  CHECK(held.back() < 2 * 3004 + 1000);  // only received bytes are kept
   CHECK(pair.reader_ended.empty());
 }
 
-TEST_CASE("little of a message behind many whole ones costs little") {
+TEST_CASE("a small part of a message behind many complete ones costs little") {
   Pair pair;
   std::vector<std::size_t> held;
   pair.reader->start({.message = [&](link::Message m) { pair.heard.push_back(std::move(m)); },

@@ -24,7 +24,7 @@ using asio::ip::tcp;
 
 namespace {
 
-// A server that is no cpprun: says `greeting` to whoever comes, then closes.
+// A server that is not a cpprun: sends `greeting` to each client, then closes.
 std::unique_ptr<tcp::acceptor> unidentified(asio::io_context& context, std::string greeting) {
   auto acceptor = std::make_unique<tcp::acceptor>(
       context, tcp::endpoint{asio::ip::make_address("127.0.0.1"), 0});
@@ -36,7 +36,7 @@ std::unique_ptr<tcp::acceptor> unidentified(asio::io_context& context, std::stri
 
 }  // namespace
 
-TEST_CASE("an agent from outside and the master's own are seated in one round") {
+TEST_CASE("a remote agent and the master's own agent are seated in one round") {
   asio::io_context context;
   Master master{context};
   LinkPeer peer{context, master.port};
@@ -61,7 +61,7 @@ TEST_CASE("an agent from outside and the master's own are seated in one round") 
   run_until(context, [&] { return master.done; });
 }
 
-TEST_CASE("what the local agent answers at once does not overtake what others are still to hear") {
+TEST_CASE("an immediate answer of the local agent does not overtake messages to other agents") {
   asio::io_context context;
   Master master{context};
   master.answer = [&](const link::Message& message) {
@@ -79,7 +79,7 @@ TEST_CASE("what the local agent answers at once does not overtake what others ar
   CHECK(std::holds_alternative<link::Drain>(peer.heard[1]));
 }
 
-TEST_CASE("a link that leads to the only address of its host has no others") {
+TEST_CASE("a link to the only address of its host has no other addresses") {
   asio::io_context context;
   Master master{context};
   LinkPeer peer{context, master.port};
@@ -88,7 +88,7 @@ TEST_CASE("a link that leads to the only address of its host has no others") {
   CHECK(peer.client.other_addresses().empty());
 }
 
-TEST_CASE("a node of another job is told whose port it has reached") {
+TEST_CASE("a node of another job receives the name of the job whose port it has reached") {
   asio::io_context context;
   Master master{context};
   LinkPeer peer{context, master.port};
@@ -103,7 +103,7 @@ TEST_CASE("a node of another job is told whose port it has reached") {
   CHECK(master.notes.size() == 1);
 }
 
-TEST_CASE("where nothing listens, the agent hears that the connection was refused") {
+TEST_CASE("without a listener the agent reports that the connection was refused") {
   asio::io_context context;
   int port = 0;
   {
@@ -116,7 +116,7 @@ TEST_CASE("where nothing listens, the agent hears that the connection was refuse
   CHECK(peer.reason == "connection refused: nothing listens there (yet)");
 }
 
-TEST_CASE("a server that is no cpprun is named by what it said") {
+TEST_CASE("a server that is not a cpprun is identified by its greeting") {
   asio::io_context context;
   const auto http = unidentified(context, "HTTP/1.1 400 Bad Request\r\n\r\n");
   LinkPeer peer{context, http->local_endpoint().port()};
@@ -125,7 +125,7 @@ TEST_CASE("a server that is no cpprun is named by what it said") {
   CHECK(peer.reason.find("not a cpprun master (it sent \"HTTP/1.1\")") != std::string::npos);
 }
 
-TEST_CASE("a server that closes without a word is suspected aloud") {
+TEST_CASE("a server that closes silently is reported as suspicious") {
   asio::io_context context;
   const auto silent = unidentified(context, "");
   LinkPeer peer{context, silent->local_endpoint().port()};
@@ -135,7 +135,7 @@ TEST_CASE("a server that closes without a word is suspected aloud") {
         "connection closed without a greeting; check that a cpprun master listens there");
 }
 
-TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody else is") {
+TEST_CASE("only an agent that sends garbage after its greeting is closed") {
   asio::io_context context;
   Master master{context};
   tcp::socket liar{context};
@@ -160,7 +160,7 @@ TEST_CASE("an agent that talks nonsense after its greeting is cut off and nobody
   run_until(context, [&] { return !peer.local.empty(); });
 }
 
-TEST_CASE("who hangs up while it dials hears nothing of that attempt") {
+TEST_CASE("an agent that hangs up while it connects receives no event of that attempt") {
   asio::io_context context;
   Master master{context};
   LinkPeer gone{context, master.port};
@@ -174,7 +174,7 @@ TEST_CASE("who hangs up while it dials hears nothing of that attempt") {
   CHECK(gone.reason.empty());
 }
 
-TEST_CASE("a dial that is given up says nothing any more") {
+TEST_CASE("a cancelled connection attempt reports nothing") {
   asio::io_context context;
   Master master{context};
   LinkPeer peer{context, master.port};
@@ -184,7 +184,7 @@ TEST_CASE("a dial that is given up says nothing any more") {
   CHECK(peer.reason.empty());
 }
 
-TEST_CASE("a daemon runs several jobs at once, each with a store port of its own") {
+TEST_CASE("a daemon runs several jobs at once, each with its own store port") {
   asio::io_context context;
   Master master{context, true};
   LinkPeer one{context, master.port};
@@ -204,7 +204,7 @@ TEST_CASE("a daemon runs several jobs at once, each with a store port of its own
   CHECK(port_one != port_two);
   CHECK(port_one != master.port);
 
-  // Whoever still holds its store when it is forgotten is closed, and takes nobody along.
+  // Only the client that still uses a forgotten store is closed.
   tcp::socket holder{context};
   holder.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(port_one)});
   std::string bytes;
@@ -242,7 +242,7 @@ TEST_CASE("a daemon runs several jobs at once, each with a store port of its own
   CHECK_FALSE(refused);
 }
 
-TEST_CASE("what a link makes us hold is in the books, and who goes over them is closed") {
+TEST_CASE("the memory of a link is accounted for, and a link over its limit is closed") {
   asio::io_context context;
   std::vector<std::string> notes;
   CoordinatorServer server(context,
@@ -254,7 +254,7 @@ TEST_CASE("what a link makes us hold is in the books, and who goes over them is 
   REQUIRE(opened.has_value());
   tcp::socket agent{context};
   agent.connect({asio::ip::make_address("127.0.0.1"), opened->port});
-  // The beginning of a frame, as large as one may be.
+  // The start of a frame of the maximum size.
   const std::string beginning = std::string(link::preamble) + std::string("\x00\x7d\x00\x00", 4);
   asio::write(agent, asio::buffer(beginning + std::string(20'000, 'x')));
   bool is_closed = false;

@@ -21,7 +21,7 @@ namespace cpprun::test {
 
 using namespace std::chrono_literals;
 
-// Runs the loop until `enough`, or fails the test: no sleep, and no wait without a bound.
+// Runs the loop until `enough`, or fails the test: no sleep, and no wait without a limit.
 inline void run_until(asio::io_context& context, const std::function<bool()>& enough) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   context.restart();
@@ -29,7 +29,7 @@ inline void run_until(asio::io_context& context, const std::function<bool()>& en
   REQUIRE(enough());
 }
 
-// One agent's end, and everything it heard.
+// One agent's end, and everything it received.
 struct LinkPeer {
   LinkPeer(asio::io_context& context, int port, std::string host = "127.0.0.1",
            std::shared_ptr<SecureContext> secure = nullptr)
@@ -63,7 +63,7 @@ struct Master {
     port = opened->port;
   }
   std::vector<link::Message> heard;
-  std::function<void(const link::Message&)> answer;  // of the local agent, at once
+  std::function<void(const link::Message&)> answer;  // called for the local agent at once
   std::vector<std::string> notes;
   bool done = false;
   CoordinatorServer server;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// There is no memory for what one link brings, or for what waits for its other side: that link
-// ends, as one that broke, and nobody else notices.
+// There is no memory for the incoming or outgoing bytes of one link: that link breaks, and no other
+// is affected.
 
 #include <doctest/doctest.h>
 
@@ -20,12 +20,12 @@
 
 namespace {
 
-// Whoever asks for so many bytes at once gets none.
+// Allocations of this size or more fail.
 std::size_t refused_from = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-// Of this whole program.
+// Replaces the allocator of this whole program.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const got = bytes >= refused_from ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (got != nullptr) return got;
@@ -47,7 +47,7 @@ namespace {
 struct Ends {
   std::shared_ptr<LinkChannel> near;
   std::shared_ptr<LinkChannel> far;
-  std::vector<link::Message> heard;  // by the far one
+  std::vector<link::Message> heard;  // by the remote agent
   std::string near_ended;
   std::string far_ended;
 };
@@ -110,7 +110,7 @@ void play(bool is_secure) {
   Links links;
   Ends& poor = links.open(is_secure);
   Ends& other = links.open(is_secure);
-  SUBCASE("for what comes") {
+  SUBCASE("for incoming bytes") {
     poor.near->send(long_one());
     refused_from = 1500;
     links.run_until([&] { return !poor.far_ended.empty(); });
@@ -118,7 +118,7 @@ void play(bool is_secure) {
     CHECK(poor.far->broke());
     CHECK(poor.heard.empty());
   }
-  SUBCASE("for what is said") {
+  SUBCASE("for a message to send") {
     const link::Message message = long_one();
     refused_from = 1500;
     poor.near->send(message);
@@ -126,7 +126,7 @@ void play(bool is_secure) {
     CHECK(poor.near_ended == "out of memory");
     CHECK(poor.near->broke());
   }
-  SUBCASE("for what is not read") {
+  SUBCASE("for bytes that are not read") {
     const link::Message message = long_one();
     refused_from = 32 * 1024;
     for (int left = 2000; left > 0; --left) poor.near->send(message);
@@ -142,10 +142,10 @@ void play(bool is_secure) {
 
 }  // namespace
 
-TEST_CASE("a link for which there is no memory ends, and no other does") {
+TEST_CASE("a link without memory ends, and no other does") {
   play(false);
 }
 
-TEST_CASE("nor does one behind the secret take another with it") {
+TEST_CASE("an encrypted link without memory ends alone, too") {
   play(true);
 }

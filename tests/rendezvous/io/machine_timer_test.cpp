@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The timer of the machines, and the clock it goes by.
+// The timer of the state machines, and its clock.
 
 #include "rendezvous/io/asio_loop.h"
 
@@ -26,13 +26,13 @@ namespace machine_timer_test {
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a deadline that has passed is told at once, and one that was taken back never") {
+TEST_CASE("an expired deadline fires at once, and a cancelled one never") {
   asio::io_context context;
-  std::vector<int> told;
-  MachineTimer passed(context, [&] { told.push_back(1); });
-  MachineTimer taken_back(context, [&] { told.push_back(2); });
+  std::vector<int> fired;
+  MachineTimer passed(context, [&] { fired.push_back(1); });
+  MachineTimer taken_back(context, [&] { fired.push_back(2); });
   MachineTimer moved(context, [&] {
-    told.push_back(3);
+    fired.push_back(3);
     context.stop();
   });
   taken_back.arm(boot_now() + 1ms);
@@ -42,11 +42,11 @@ TEST_CASE("a deadline that has passed is told at once, and one that was taken ba
   passed.arm(boot_now() - 1h);
   auto busy = asio::make_work_guard(context);
   context.run();
-  CHECK(told == std::vector<int>{1, 3});
+  CHECK(fired == std::vector<int>{1, 3});
 }
 
-TEST_CASE("a machine's time goes on while it sleeps, and its timer with it") {
-  // In a time namespace the two monotonic clocks are apart as after a day of sleep.
+TEST_CASE("a machine's clock and timer include the time it is suspended") {
+  // In a time namespace the two monotonic clocks differ as after a day of suspension.
   const pid_t sleeper = ::fork();
   if (sleeper == 0) {
     if (::unshare(CLONE_NEWTIME) != 0) ::_exit(77);
@@ -58,11 +58,11 @@ TEST_CASE("a machine's time goes on while it sleeps, and its timer with it") {
       const auto slept = boot_now() - std::chrono::steady_clock::now();
       if (slept < 86'000s) ::_exit(1);
       asio::io_context context;
-      bool told = false;
-      MachineTimer timer(context, [&] { told = true; });
+      bool fired = false;
+      MachineTimer timer(context, [&] { fired = true; });
       timer.arm(boot_now() + 1ms);
       context.run_for(60s);
-      ::_exit(told ? 0 : 2);
+      ::_exit(fired ? 0 : 2);
     }
     int status = 0;
     ::waitpid(inside, &status, 0);
@@ -72,7 +72,7 @@ TEST_CASE("a machine's time goes on while it sleeps, and its timer with it") {
   ::waitpid(sleeper, &status, 0);
   REQUIRE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) {
-    std::puts("skipped: no permission to make time namespaces");
+    std::puts("skipped: no permission to create time namespaces");
     return;
   }
   CHECK(WEXITSTATUS(status) == 0);

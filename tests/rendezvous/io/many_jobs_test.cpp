@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A daemon that leads more jobs than a page of a list has, and leads no more.
+// A daemon with more jobs than a page of a list has, which loses leadership.
 
 #include <doctest/doctest.h>
 
@@ -37,7 +37,7 @@ JobRecord record_of(std::size_t number) {
 
 }  // namespace
 
-TEST_CASE("whoever leads no more leaves all of its jobs, however many there are") {
+TEST_CASE("a daemon that loses leadership drops all of its jobs, however many there are") {
   asio::io_context context;
   std::size_t begun = 0;
   CoordinatorServer server{context,
@@ -60,7 +60,7 @@ TEST_CASE("whoever leads no more leaves all of its jobs, however many there are"
     server.recover_with_replica(record_of(number));
   }
   run_until(context, [&] { return begun == jobs; });
-  CHECK(server.follow({.reason = "it is told so"}).size() == jobs);
+  CHECK(server.follow({.reason = "another cpprund leads"}).size() == jobs);
 }
 
 }  // namespace many_jobs_test

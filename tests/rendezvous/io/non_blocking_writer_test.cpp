@@ -26,8 +26,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What a writer has said of itself.
-struct Told {
+// The writer's reports.
+struct Reports {
   std::vector<int> lost;
   std::vector<std::uint64_t> back;
   int room = 0;
@@ -39,7 +39,7 @@ struct Told {
   }
 };
 
-// Files of this process end here, as on a disk that is full, until it goes out of scope.
+// Writes to files fail in this process, as on a full disk, while this object exists.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -88,46 +88,46 @@ std::string read_what_is_there(int fd) {
 
 }  // namespace
 
-TEST_CASE("a stream silenced by a full disk comes back with room, on a line of its own") {
+TEST_CASE("a stream silenced by a full disk resumes when there is room, on a line of its own") {
   asio::io_context context;
   TemporaryFile file;
-  Told told;
-  NonBlockingWriter writer(context, file.fd.get(), told.callbacks());
+  Reports reports;
+  NonBlockingWriter writer(context, file.fd.get(), reports.callbacks());
   {
     const FullDisk disk(10);
     writer.write("first\nsecond\n");
-    CHECK(told.lost == std::vector<int>{EFBIG});
+    CHECK(reports.lost == std::vector<int>{EFBIG});
     CHECK(writer.empty());
     writer.write("third\n");
-    CHECK(told.lost.size() == 1);
-    CHECK(told.back.empty());
+    CHECK(reports.lost.size() == 1);
+    CHECK(reports.back.empty());
   }
   CHECK(file.text() == "first\nseco");
   writer.write("fourth\n");
-  CHECK(told.back == std::vector<std::uint64_t>{3 + 6});
+  CHECK(reports.back == std::vector<std::uint64_t>{3 + 6});
   writer.write("fifth\n");
   CHECK(file.text() == "first\nseco\nfourth\nfifth\n");
-  CHECK(told.back.size() == 1);
+  CHECK(reports.back.size() == 1);
 }
 
-TEST_CASE("a pipe whose reader has gone loses words, and nothing else happens") {
+TEST_CASE("a pipe without a reader loses output, with no other effect") {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   asio::io_context context;
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   FileDescriptor reader(ends[0]);
   const FileDescriptor writing(ends[1]);
-  Told told;
-  NonBlockingWriter writer(context, writing.get(), told.callbacks());
+  Reports reports;
+  NonBlockingWriter writer(context, writing.get(), reports.callbacks());
   writer.write("heard\n");
   reader.reset();
   for (int at = 0; at < 3; ++at) writer.write("not heard\n");
-  CHECK(told.lost == std::vector<int>{EPIPE});
-  CHECK(told.back.empty());
+  CHECK(reports.lost == std::vector<int>{EPIPE});
+  CHECK(reports.back.empty());
   std::signal(SIGPIPE, before);
 }
 
-TEST_CASE("a named pipe that gets another reader is written to again") {
+TEST_CASE("a named pipe is written to again when it gets another reader") {
   const auto before = std::signal(SIGPIPE, SIG_IGN);
   asio::io_context context;
   TemporaryFile place;
@@ -136,33 +136,33 @@ TEST_CASE("a named pipe that gets another reader is written to again") {
   FileDescriptor reader(open(place.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const FileDescriptor writing(open(place.path, O_WRONLY | O_CLOEXEC));
   REQUIRE(writing);
-  Told told;
-  NonBlockingWriter writer(context, writing.get(), told.callbacks());
+  Reports reports;
+  NonBlockingWriter writer(context, writing.get(), reports.callbacks());
   reader.reset();
-  writer.write("to nobody\n");
-  CHECK(told.lost == std::vector<int>{EPIPE});
+  writer.write("no reader\n");
+  CHECK(reports.lost == std::vector<int>{EPIPE});
   reader.reset(open(place.path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  writer.write("to somebody\n");
-  CHECK(told.back == std::vector<std::uint64_t>{10});
-  CHECK(read_what_is_there(reader.get()) == "to somebody\n");
+  writer.write("a reader\n");
+  CHECK(reports.back == std::vector<std::uint64_t>{10});
+  CHECK(read_what_is_there(reader.get()) == "a reader\n");
   std::signal(SIGPIPE, before);
 }
 
-TEST_CASE("a reader that takes nothing lets the queue fill, and gets all of it in the end") {
+TEST_CASE("a reader that stalls fills the queue and receives all of it in the end") {
   asio::io_context context;
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   const FileDescriptor reader(ends[0]);
   const FileDescriptor writing(ends[1]);
-  Told told;
-  NonBlockingWriter writer(context, writing.get(), told.callbacks());
+  Reports reports;
+  NonBlockingWriter writer(context, writing.get(), reports.callbacks());
   std::size_t written = 0;
   while (!writer.full()) {
     writer.write(std::string(1000, 'x'));
     written += 1000;
   }
   CHECK(written > bounds::console_queue_bytes_max);
-  // The pipe still blocks whoever shares it.
+  // The pipe still blocks for other processes that share it.
   CHECK((fcntl(writing.get(), F_GETFL) & O_NONBLOCK) == 0);
   std::size_t seen = 0;
   const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -172,11 +172,11 @@ TEST_CASE("a reader that takes nothing lets the queue fill, and gets all of it i
     context.restart();
   }
   CHECK(seen == written);
-  CHECK(told.room == 1);
-  CHECK(told.lost.empty());
+  CHECK(reports.room == 1);
+  CHECK(reports.lost.empty());
 }
 
-TEST_CASE("the last words wait for a slow reader, and for none without an end") {
+TEST_CASE("the last output waits for a slow reader, but not for ever") {
   asio::io_context context;
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);

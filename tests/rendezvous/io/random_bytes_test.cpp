@@ -42,7 +42,7 @@ struct Ended {
   std::string said;  // on stderr
 };
 
-// What becomes of a child that does that; 77: it cannot be played here.
+// The result of a child that runs that; 77: not possible on this system.
 template <class What>
 Ended in_child(What what) {
   std::array<int, 2> ends{};
@@ -69,25 +69,25 @@ Ended in_child(What what) {
 
 }  // namespace
 
-TEST_CASE("every byte is random, however many they are") {
+TEST_CASE("every byte is random, whatever their number") {
   std::vector<unsigned char> bytes(100'000);
   REQUIRE(fill_randomly(bytes));
   for (int value = 0; value < 256; ++value) CHECK(std::ranges::count(bytes, value) > 0);
   CHECK(random_word() != random_word());
 }
 
-TEST_CASE("where the kernel has no getrandom they come from /dev/urandom") {
+TEST_CASE("without getrandom in the kernel the bytes come from /dev/urandom") {
   const Ended ended = in_child([] { return random_word() != random_word() ? 0 : 1; });
   if (ended.code == 77) {
-    MESSAGE("not played: this kernel takes no filter of system calls");
+    MESSAGE("not run: this kernel supports no system call filter");
     return;
   }
   CHECK(ended.code == 0);
 }
 
-TEST_CASE("where there are none the program ends, and says why") {
+TEST_CASE("without a source of random bytes the program ends with a message") {
   const Ended ended = in_child([] {
-    // No limit on descriptors: UBSan needs a pipe to look at an object, and reports it without one.
+    // No limit on descriptors: UBSan needs a pipe to inspect an object, and reports it without one.
     if (!lose(EMFILE, SYS_openat)) return 77;
     std::array<unsigned char, 4> bytes{};
     if (fill_randomly(bytes)) return 2;
@@ -95,7 +95,7 @@ TEST_CASE("where there are none the program ends, and says why") {
     return 3;
   });
   if (ended.code == 77) {
-    MESSAGE("not played: this kernel takes no filter of system calls");
+    MESSAGE("not run: this kernel supports no system call filter");
     return;
   }
   CHECK(ended.code == 1);

@@ -22,7 +22,7 @@ using integration::Directory;
 
 namespace {
 
-constexpr uid_t somebody_else = 65534;
+constexpr uid_t other_user = 65534;
 
 const std::string digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const std::string line = "cpprun1:tonight:" + digits + "\n";
@@ -34,7 +34,7 @@ std::string secret_in(const Directory& directory, const std::string& name = "sec
   return path;
 }
 
-// Why it is refused; no refusal ever says what stands in the file.
+// Why it is rejected; no message ever contains the content of the file.
 std::string refusal(const std::string& path) {
   const auto read = read_secret_file(path);
   if (read) return "taken";
@@ -46,13 +46,13 @@ std::string refusal(const std::string& path) {
 
 bool is_root() {
   if (::geteuid() == 0) return true;
-  std::puts("skipped: only root can give files away");
+  std::puts("skipped: only root can change the owner of a file");
   return false;
 }
 
 }  // namespace
 
-TEST_CASE("a file that is its owner's alone is read") {
+TEST_CASE("a file that only its owner can read is accepted") {
   const Directory directory;
   const auto secrets = read_secret_file(secret_in(directory));
   REQUIRE_MESSAGE(secrets, secrets.error().reason);
@@ -62,7 +62,7 @@ TEST_CASE("a file that is its owner's alone is read") {
   CHECK(refusal(secret_in(directory, "readable", line, 0400)) == "taken");
 }
 
-TEST_CASE("a file that others may use is refused with the command that helps") {
+TEST_CASE("a file that others can access is rejected with the command that fixes it") {
   const Directory directory;
   const auto path = secret_in(directory, "secret", line, 0640);
   CHECK(refusal(path) == "accessible to other users (mode 0640); chmod 600 " + path);
@@ -72,7 +72,7 @@ TEST_CASE("a file that others may use is refused with the command that helps") {
   }
 }
 
-TEST_CASE("what is no file is refused, and never waited for") {
+TEST_CASE("a path that is not a regular file is rejected without blocking") {
   const Directory directory;
   const std::string pipe = directory.path() + "/pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -89,7 +89,7 @@ TEST_CASE("what is no file is refused, and never waited for") {
   CHECK(refusal(socket) == "a socket, not a regular file");
 }
 
-TEST_CASE("a link on the way to the file is followed, as where volumes are mounted") {
+TEST_CASE("a link on the path to the file is followed, as for mounted volumes") {
   const Directory directory;
   std::filesystem::create_directory(directory.path() + "/now");
   secret_in(directory, "now/secret");
@@ -97,7 +97,7 @@ TEST_CASE("a link on the way to the file is followed, as where volumes are mount
   CHECK(refusal(directory.path() + "/data/secret") == "taken");
 }
 
-TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") {
+TEST_CASE("a file of a mounted Kubernetes Secret is read through its links") {
   const Directory directory;
   const std::string volume = directory.path() + "/volume";
   std::filesystem::create_directories(volume + "/..2026_11_26");
@@ -106,7 +106,7 @@ TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") 
   std::filesystem::create_symlink("..2026_11_26", volume + "/..data");
   std::filesystem::create_symlink("..data/secret", volume + "/secret");
   CHECK(refusal(volume + "/secret") == "taken");
-  // Where the links lead is judged as any file is.
+  // The target of the links is checked like any file.
   REQUIRE(::chmod((volume + "/..data/secret").c_str(), 0440) == 0);
   CHECK(refusal(volume + "/secret").starts_with("accessible to other users (mode 0440)"));
   std::filesystem::create_symlink(volume + "/secret", directory.path() + "/absolute");
@@ -117,7 +117,7 @@ TEST_CASE("a file of a mounted Secret of Kubernetes is read through its links") 
   CHECK(refusal(directory.path() + "/long") == "taken");
 }
 
-TEST_CASE("a link is refused where others could lead it elsewhere, or where it leads nowhere") {
+TEST_CASE("a link is rejected if others could redirect it, or if it is dangling") {
   const Directory directory;
   secret_in(directory);
   const std::string open = directory.path() + "/open";
@@ -141,45 +141,46 @@ TEST_CASE("a link is refused where others could lead it elsewhere, or where it l
   CHECK(refusal(directory.path() + "/device") == "a device, not a regular file");
 }
 
-TEST_CASE("a link of another user, or a directory of one on its way, is refused") {
+TEST_CASE("a link or a parent directory of another user is rejected") {
   if (!is_root()) return;
   const Directory directory;
   secret_in(directory);
   const std::string link = directory.path() + "/link";
   std::filesystem::create_symlink("secret", link);
-  REQUIRE(::lchown(link.c_str(), somebody_else, somebody_else) == 0);
+  REQUIRE(::lchown(link.c_str(), other_user, other_user) == 0);
   CHECK(refusal(link) ==
         "a symbolic link in its path is owned by uid 65534: that user could change it");
   const std::string theirs = directory.path() + "/theirs";
   std::filesystem::create_directory(theirs);
   std::filesystem::create_symlink("../secret", theirs + "/link");
-  REQUIRE(::chown(theirs.c_str(), somebody_else, somebody_else) == 0);
+  REQUIRE(::chown(theirs.c_str(), other_user, other_user) == 0);
   CHECK(refusal(theirs + "/link") ==
         "its directory \"" + theirs + "\" is owned by uid 65534: that user could change it");
 }
 
-TEST_CASE("a file that root has given to a group of this user is read, and is not changed by it") {
+TEST_CASE(
+    "a file that root gave to a group of this user is accepted unless the group can write it") {
   if (!is_root()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
   const auto path = secret_in(directory, "secret", line, 0440);
-  REQUIRE(::chown(path.c_str(), 0, somebody_else) == 0);
-  const auto as_somebody = [&] {
-    REQUIRE(::setegid(somebody_else) == 0);
-    REQUIRE(::seteuid(somebody_else) == 0);
+  REQUIRE(::chown(path.c_str(), 0, other_user) == 0);
+  const auto as_other_user = [&] {
+    REQUIRE(::setegid(other_user) == 0);
+    REQUIRE(::seteuid(other_user) == 0);
     const std::string why = refusal(path);
     REQUIRE(::seteuid(0) == 0);
     REQUIRE(::setegid(0) == 0);
     return why;
   };
-  CHECK(as_somebody() == "taken");
+  CHECK(as_other_user() == "taken");
   REQUIRE(::chmod(path.c_str(), 0460) == 0);
-  CHECK(as_somebody().starts_with("accessible to other users (mode 0460)"));
+  CHECK(as_other_user().starts_with("accessible to other users (mode 0460)"));
   REQUIRE(::chmod(path.c_str(), 0444) == 0);
-  CHECK(as_somebody().starts_with("accessible to other users (mode 0444)"));
+  CHECK(as_other_user().starts_with("accessible to other users (mode 0444)"));
 }
 
-TEST_CASE("what stands in it has to be secrets, and few of them") {
+TEST_CASE("the file must contain secrets, and only a few") {
   const Directory directory;
   CHECK(refusal(secret_in(directory, "empty", "")) == "no secret found");
   CHECK(refusal(secret_in(directory, "nothing", std::string(64, '\0'))) ==
@@ -194,13 +195,13 @@ TEST_CASE("what stands in it has to be secrets, and few of them") {
         "taken");
 }
 
-TEST_CASE("a file whose size the kernel does not tell is read no further than the limit") {
-  // Files of /proc have no size, and this one belongs to root or to us.
+TEST_CASE("a file without a known size is read up to the limit") {
+  // Files of /proc have no size, and this one belongs to root or to this user.
   CHECK(refusal("/proc/self/maps").starts_with("accessible to other users"));
   CHECK(refusal("/proc/self/environ") != "taken");
 }
 
-TEST_CASE("a file that is not there is refused with what makes one") {
+TEST_CASE("a missing file is rejected with the command that creates one") {
   const Directory directory;
   const std::string path = directory.path() + "/gone";
   CHECK(refusal(path) == "No such file or directory; create it with \"cpprunctl keygen " + path +
@@ -208,7 +209,7 @@ TEST_CASE("a file that is not there is refused with what makes one") {
   CHECK(refusal(directory.path() + "/no/secret").starts_with("No such file or directory; "));
 }
 
-TEST_CASE("a folder in which everybody may replace the file is refused, unless it is sticky") {
+TEST_CASE("a directory writable by all users is rejected unless it is sticky") {
   const Directory directory;
   const std::string place = directory.path() + "/open";
   std::filesystem::create_directory(place);
@@ -222,24 +223,24 @@ TEST_CASE("a folder in which everybody may replace the file is refused, unless i
   CHECK(refusal(path) == "taken");
 }
 
-TEST_CASE("a file of another user is refused") {
+TEST_CASE("a file of another user is rejected") {
   if (!is_root()) return;
   const Directory directory;
   const auto path = secret_in(directory);
-  REQUIRE(::chown(path.c_str(), somebody_else, somebody_else) == 0);
+  REQUIRE(::chown(path.c_str(), other_user, other_user) == 0);
   CHECK(refusal(path) ==
         "owned by uid 65534, but this program runs as uid 0: that user could change it; use a file "
         "that is owned by you or by root");
 }
 
-TEST_CASE("a file that cannot be read says who should be able to") {
+TEST_CASE("an unreadable file is rejected with the user who must be able to read it") {
   if (!is_root()) return;
   const Directory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
   const auto of_root = secret_in(directory);
   const auto own = secret_in(directory, "own");
-  REQUIRE(::chown(own.c_str(), somebody_else, somebody_else) == 0);
-  REQUIRE(::seteuid(somebody_else) == 0);
+  REQUIRE(::chown(own.c_str(), other_user, other_user) == 0);
+  REQUIRE(::seteuid(other_user) == 0);
   const std::string why = refusal(of_root);
   const std::string taken = refusal(own);
   REQUIRE(::seteuid(0) == 0);
@@ -247,7 +248,7 @@ TEST_CASE("a file that cannot be read says who should be able to") {
   CHECK(taken == "taken");
 }
 
-TEST_CASE("the user's own is taken where it is there, and missed where it was named") {
+TEST_CASE("the user's default file is used if it exists, and required if it was named") {
   const Directory directory;
   const Environment environment{{"XDG_CONFIG_HOME", directory.path()}};
   auto found = find_secrets("", environment);
@@ -270,13 +271,13 @@ TEST_CASE("the user's own is taken where it is there, and missed where it was na
   CHECK(found->empty());
 }
 
-TEST_CASE("settings of somebody else, which this user cannot enter, hold no secret of this user") {
+TEST_CASE("another user's inaccessible configuration is treated as no secret") {
   if (!is_root()) return;
   const Directory directory;  // mode 0700, of root
   std::filesystem::create_directory(directory.path() + "/cpprun");
   secret_in(directory, "cpprun/secret");
   const Environment environment{{"XDG_CONFIG_HOME", directory.path()}};
-  REQUIRE(::seteuid(somebody_else) == 0);
+  REQUIRE(::seteuid(other_user) == 0);
   const auto found = find_secrets("", environment);
   const auto named = find_secrets(directory.path() + "/cpprun/secret", environment);
   REQUIRE(::seteuid(0) == 0);
@@ -286,7 +287,7 @@ TEST_CASE("settings of somebody else, which this user cannot enter, hold no secr
   CHECK(named.error().reason.ends_with("Permission denied; make it readable for uid 65534"));
 }
 
-TEST_CASE("a dash is standard input, to its end") {
+TEST_CASE("a dash reads standard input to its end") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   REQUIRE(::write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()));
@@ -295,7 +296,7 @@ TEST_CASE("a dash is standard input, to its end") {
   ::dup2(ends[0], STDIN_FILENO);
   ::close(ends[0]);
   const auto read = find_secrets("-", {});
-  const auto again = find_secrets("-", {});  // all of it has been read
+  const auto again = find_secrets("-", {});  // already read to the end
   ::dup2(before, STDIN_FILENO);
   ::close(before);
   REQUIRE(read);

@@ -28,7 +28,7 @@ bool was_noted(const Master& master, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("agents that hold the secret are seated, and say everything in secret") {
+TEST_CASE("agents that hold the secret are seated, and their messages are encrypted") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   Master master{context, false, server_of({secret})};
@@ -49,7 +49,7 @@ TEST_CASE("agents that hold the secret are seated, and say everything in secret"
   run_until(context, [&] { return master.done; });
 }
 
-TEST_CASE("an agent without the secret is refused in words, and so is one with another") {
+TEST_CASE("an agent with no secret or a wrong one is rejected with a reason") {
   asio::io_context context;
   Master master{context, false, server_of({secret_named("blue")})};
   LinkPeer open{context, master.port};
@@ -68,7 +68,7 @@ TEST_CASE("an agent without the secret is refused in words, and so is one with a
   CHECK(other.heard.empty());
 }
 
-TEST_CASE("an agent with a secret hears that its master has none") {
+TEST_CASE("an agent with a secret learns that its master has none") {
   asio::io_context context;
   Master master{context};
   LinkPeer peer{context, master.port, loopback, client_of(secret_named("blue"))};
@@ -78,7 +78,7 @@ TEST_CASE("an agent with a secret hears that its master has none") {
   CHECK(was_noted(master, "the client uses a secret, but this side has none"));
 }
 
-TEST_CASE("a master that answers in clear is not believed by whoever holds a secret") {
+TEST_CASE("an agent with a secret rejects a master that answers in plaintext") {
   asio::io_context context;
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   acceptor.async_accept([](const asio::error_code& error, tcp::socket socket) {
@@ -94,7 +94,7 @@ TEST_CASE("a master that answers in clear is not believed by whoever holds a sec
   CHECK(peer.heard.empty());
 }
 
-TEST_CASE("a record that was changed on the way ends that link alone") {
+TEST_CASE("a record that was changed in transit ends only its link") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   Master master{context, false, server_of({secret})};
@@ -124,7 +124,7 @@ TEST_CASE("a record that was changed on the way ends that link alone") {
   CHECK(std::holds_alternative<link::Sealed>(peer.heard[0]));
 }
 
-TEST_CASE("half handshakes push out each other, and nobody who holds the secret") {
+TEST_CASE("incomplete handshakes displace each other, and no client that holds the secret") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   std::size_t through = 0;
@@ -161,7 +161,7 @@ TEST_CASE("half handshakes push out each other, and nobody who holds the secret"
   CHECK(door.size() == 3);
 }
 
-TEST_CASE("whoever does not prove anything in time is turned out") {
+TEST_CASE("a client that does not authenticate in time is disconnected") {
   asio::io_context context;
   std::vector<std::string> refused;
   TlsAcceptor door(context, server_of({secret_named("blue")}),
@@ -179,7 +179,7 @@ TEST_CASE("whoever does not prove anything in time is turned out") {
   CHECK(door.size() == 0);
 }
 
-TEST_CASE("whoever speaks something else behind the secret is told apart from agents") {
+TEST_CASE("a client that speaks another protocol behind the secret is distinguished from agents") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   Master master{context, true, server_of({secret})};
@@ -198,7 +198,7 @@ TEST_CASE("whoever speaks something else behind the secret is told apart from ag
   CHECK(was_noted(master, "refused: an HTTP request behind its secret"));
 }
 
-TEST_CASE("whoever says more than a handshake has is turned out") {
+TEST_CASE("a client that sends more than a handshake is disconnected") {
   asio::io_context context;
   std::vector<std::string> refused;
   TlsAcceptor door(context, server_of({secret_named("blue")}),
@@ -209,7 +209,7 @@ TEST_CASE("whoever says more than a handshake has is turned out") {
   tcp::acceptor acceptor{context, tcp::endpoint{asio::ip::make_address(loopback), 0}};
   tcp::socket unidentified = dial(context, acceptor.local_endpoint().port());
   door.adopt(acceptor.accept(), PeerAddress{}, std::string());
-  // A greeting that claims 128 KB, in records of 4 KB.
+  // A greeting that announces 128 KB, in records of 4 KB.
   std::string greeting("\x16\x03\x01\x10\x00\x01\x01\xff\x00", 9);
   greeting.resize(5 + 4096, 'x');
   for (int record = 0; record < 5; ++record) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tools and visitors at a port behind the secret: who is shown what, and for how long.
+// Tools and clients at a port behind the secret: what they may read, and for how long.
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ using asio::ip::tcp;
 
 namespace {
 
-// Tells events alone, to whoever has been let in.
+// Serves only events, to every admitted client.
 std::unique_ptr<StatusServer> server_of_events(asio::io_context& context, EventRing& ring) {
   return std::make_unique<StatusServer>(
       context, StatusAccess::user,
@@ -40,7 +40,7 @@ std::unique_ptr<StatusServer> server_of_events(asio::io_context& context, EventR
 
 }  // namespace
 
-TEST_CASE("a tool that holds the secret is shown what its user is shown, and may order") {
+TEST_CASE("a tool that holds the secret has its user's access, and may give commands") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   std::vector<std::string> orders;
@@ -79,7 +79,7 @@ TEST_CASE("a tool that holds the secret is shown what its user is shown, and may
   CHECK(orders[0] == "127.0.0.1 with the secret \"blue\"");
 }
 
-TEST_CASE("a tool that watches behind the secret and does not read is let go, and nobody notices") {
+TEST_CASE("a watching tool behind the secret that does not read is dropped without side effects") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   CoordinatorServer server(
@@ -113,17 +113,17 @@ TEST_CASE("a tool that watches behind the secret and does not read is let go, an
   });
   // From here on it reads nothing.
   const std::string event = "{\"event\":\"" + std::string(30'000, 'x') + "\"}";
-  int told = 0;
-  for (; server.is_watched() && told < 2000; ++told) {
+  int sent_count = 0;
+  for (; server.is_watched() && sent_count < 2000; ++sent_count) {
     server.tell_event(event);
     context.poll();
   }
   CHECK_FALSE(server.is_watched());
-  CHECK(told < 2000);
+  CHECK(sent_count < 2000);
   agent.client.send(node(1));
   run_until(context, [&] { return !agent.heard.empty(); });
   CHECK(agent.reason == "");
-  // What it was told is still there for it, and then the end.
+  // It can still read what was sent, and then the end.
   socket.non_blocking(false);
   Reader reader{socket};
   run_until(context, [&] { return reader.is_closed; });
@@ -131,7 +131,7 @@ TEST_CASE("a tool that watches behind the secret and does not read is let go, an
   CHECK(channel.take_heard().find("text/event-stream") != std::string::npos);
 }
 
-TEST_CASE("a visitor who may not look is asked for a token, and what it shows is judged") {
+TEST_CASE("a client without access is asked for a token, and the token is checked") {
   asio::io_context context;
   const Secret secret = secret_named("blue");
   const auto secure = server_of({secret});
@@ -149,7 +149,7 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
   const auto ask = [&](const std::string& field) {
     tcp::socket socket = dial(context, acceptor.local_endpoint().port());
     tcp::socket taken = acceptor.accept();
-    // From another machine, as far as this one can tell.
+    // From another machine, as far as the server can tell.
     PeerAddress peer;
     status.adopt(
         FileDescriptor(taken.release()), peer,
@@ -169,7 +169,7 @@ TEST_CASE("a visitor who may not look is asked for a token, and what it shows is
   CHECK(refused.size() == 2);
 }
 
-TEST_CASE("when the secrets are exchanged, tools that came by one of them come again") {
+TEST_CASE("tools that use a replaced secret have to reconnect") {
   asio::io_context context;
   StatusServer status(
       context, StatusAccess::user,
@@ -181,7 +181,7 @@ TEST_CASE("when the secrets are exchanged, tools that came by one of them come a
     tcp::socket socket = dial(context, acceptor.local_endpoint().port());
     FileDescriptor taken(acceptor.accept().release());
     if (by_secret) {
-      status.adopt_holder(std::move(taken), {.holder = "somebody", .may_control = true});
+      status.adopt_holder(std::move(taken), {.holder = "alice", .may_control = true});
     } else {
       status.adopt_local(std::move(taken), ::geteuid());
     }
@@ -196,7 +196,7 @@ TEST_CASE("when the secrets are exchanged, tools that came by one of them come a
   run_until(context, [&] { return reader.is_closed; });
 }
 
-TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
+TEST_CASE("a client that watches as one owner receives nothing of another owner's jobs") {
   asio::io_context context;
   EventRing ring("run");
   const std::string alice = "alice";
@@ -221,7 +221,7 @@ TEST_CASE("who watches as one owner hears nothing of the jobs of another") {
   CHECK(reader.heard.find("\"n\":3") == std::string::npos);
 }
 
-TEST_CASE("who watches by a token hears no more when it is over") {
+TEST_CASE("a client that watches with a token receives nothing after the token expires") {
   asio::io_context context;
   EventRing ring("run");
   ring.add("{\"n\":1}", "alice");

@@ -36,7 +36,7 @@ PeerAddress address_of(const char* ip, std::uint16_t port) {
 
 const SocketPair pair_of_ipv4{address_of("127.0.0.1", 5000), address_of("127.0.0.1", 29400)};
 
-// What the kernel says when it has found that socket.
+// The kernel's answer for a socket that it has found.
 std::string found(std::uint32_t user, std::uint32_t inode, std::uint16_t port = 5000) {
   struct {
     nlmsghdr head{};
@@ -67,7 +67,7 @@ std::string why(const std::string& answer) {
   return owner ? "" : owner.error().reason;
 }
 
-// Two ends of a connection over loopback, and what the one that accepts sees.
+// Two ends of a connection over loopback, and the addresses that the accepting end sees.
 struct Connected {
   explicit Connected(int family, bool dual) {
     const FileDescriptor listening(::socket(dual ? AF_INET6 : family, SOCK_STREAM, 0));
@@ -110,7 +110,7 @@ struct Connected {
 
 void check_owner(int family, bool dual) {
   const Connected connected(family, dual);
-  if (!connected.ours) return;  // there is no IPv6 here
+  if (!connected.ours) return;  // no IPv6 here
   const auto owner = owner_of_peer(connected.ours.get(), connected.peer);
   if (!owner) CAPTURE(owner.error().reason);
   REQUIRE(owner);
@@ -119,13 +119,13 @@ void check_owner(int family, bool dual) {
 
 }  // namespace
 
-TEST_CASE("whose a connection over loopback is, the kernel tells") {
+TEST_CASE("the kernel names the owner of a connection over loopback") {
   check_owner(AF_INET, false);
   check_owner(AF_INET, true);
   check_owner(AF_INET6, false);
 }
 
-TEST_CASE("an end that its owner has closed is nobody's, and not root's") {
+TEST_CASE("an end that its owner has closed has no owner, and is not root's") {
   Connected connected(AF_INET, false);
   const PeerAddress peer = connected.peer;
   connected.theirs.reset();
@@ -134,7 +134,7 @@ TEST_CASE("an end that its owner has closed is nobody's, and not root's") {
   CHECK(owner.error().reason.find("the client's socket") != std::string::npos);
 }
 
-TEST_CASE("an answer is read, and what is none is refused with a reason") {
+TEST_CASE("an answer is parsed, and an invalid one is rejected with a reason") {
   CHECK(read_owner(found(1000, 7), pair_of_ipv4) == 1000U);
   CHECK(why(found(0, 0)) == "the client's socket is closed");
   CHECK(why(found(0, 7, 5001)) == "the kernel reported another connection");
@@ -146,7 +146,7 @@ TEST_CASE("an answer is read, and what is none is refused with a reason") {
   }
 }
 
-TEST_CASE("a question names both ends, IPv4 by its four bytes") {
+TEST_CASE("a query names both ends, IPv4 by its four bytes") {
   const std::string question = owner_question(pair_of_ipv4);
   inet_diag_req_v2 request{};
   REQUIRE(question.size() == NLMSG_HDRLEN + sizeof request);

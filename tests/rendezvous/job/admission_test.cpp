@@ -7,7 +7,7 @@ namespace admission_test {
 
 using namespace cpprun;
 
-TEST_CASE("a store is for the machines whose links are in the round that runs") {
+TEST_CASE("only machines with a link in the running round may use the store") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "a"}, .peer = "10.0.0.1"});
   round.enter(LinkId{2}, {.join = {.host = "b"}, .peer = "10.0.0.2"});
@@ -21,15 +21,14 @@ TEST_CASE("a store is for the machines whose links are in the round that runs") 
         "master address");
 }
 
-TEST_CASE(
-    "an address that is only claimed admits nobody; of its own machine the coordinator knows") {
+TEST_CASE("a claimed address does not admit a client, except for the coordinator's own machine") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "far", .addresses = {"fd00::1"}}, .peer = "10.0.0.1"});
   Admission admission;
   round.seal(1, {});
   admission.follow(round);
   CHECK_FALSE(admission.check("fd00::1").has_value());
-  // Nobody of this round is here.
+  // No node of this round runs on this machine.
   CHECK_FALSE(admission.check("127.0.0.1").has_value());
   CHECK_FALSE(admission.check("::1").has_value());
   Round hosted;
@@ -43,7 +42,7 @@ TEST_CASE(
   CHECK(admission.check("::1").has_value());
 }
 
-TEST_CASE("on the daemon's own machine a node whose link came by loopback has workers there") {
+TEST_CASE("a node that connects over loopback admits workers on the daemon's own machine") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "here"}, .peer = "127.0.0.1"});
   round.seal(1, {});
@@ -52,7 +51,7 @@ TEST_CASE("on the daemon's own machine a node whose link came by loopback has wo
   CHECK(admission.check("127.0.0.1").has_value());
 }
 
-TEST_CASE("who was of an earlier round only is a stranger in the next") {
+TEST_CASE("a node of an earlier round is not admitted in the next round") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "a"}, .peer = "10.0.0.1"});
   round.seal(1, {});

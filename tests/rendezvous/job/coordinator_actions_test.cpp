@@ -7,7 +7,7 @@ namespace coordinator_actions_test {
 
 using namespace cpprun;
 
-TEST_CASE("a refusal is said, logged with who it was, and ends the link") {
+TEST_CASE("a rejection is sent, logged with its origin, and closes the link") {
   coordinator::Actions actions;
   coordinator::refuse({LinkId{7}, "10.0.0.2"}, "beta", "no seat", actions);
   CHECK(actions == coordinator::Actions{

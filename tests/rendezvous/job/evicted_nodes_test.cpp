@@ -9,7 +9,7 @@ namespace evicted_nodes_test {
 
 using namespace cpprun;
 
-TEST_CASE("an agent is known by host, pid and number") {
+TEST_CASE("an agent is identified by host, pid and number") {
   const link::Join agent{.host = "alpha", .pid = 7, .agent = 99};
   EvictedNodes evicted_nodes;
   CHECK(evicted_nodes.find(agent) == nullptr);
@@ -21,7 +21,7 @@ TEST_CASE("an agent is known by host, pid and number") {
   CHECK(evicted_nodes.find({.host = "beta", .pid = 7, .agent = 99}) == nullptr);
 }
 
-TEST_CASE("the last ones are remembered") {
+TEST_CASE("only the most recent evictions are remembered") {
   EvictedNodes evicted_nodes;
   for (std::size_t pid = 0; pid <= bounds::dismissals_max; ++pid) {
     evicted_nodes.add({.host = "alpha", .pid = static_cast<int>(pid)}, "why");

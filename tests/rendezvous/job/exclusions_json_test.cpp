@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The machine has been up for an hour; later another one for a minute.
+// This machine has been up for an hour, the later one for a minute.
 const ClockPair here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
 const ClockPair later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
 
@@ -32,7 +32,7 @@ std::string cbor(const Json& json) {
 
 }  // namespace
 
-TEST_CASE("excluded hosts are kept until the same moment, on another machine as well") {
+TEST_CASE("an exclusion ends at the same wall-clock time on another machine") {
   const auto bytes = hosts_record_bytes(hosts, here);
   CHECK(is_hosts_record(bytes));
   CHECK(read_hosts_record(bytes, here) == hosts);
@@ -42,14 +42,14 @@ TEST_CASE("excluded hosts are kept until the same moment, on another machine as 
   CHECK(read->at(1).why == hosts[1].why);
 }
 
-TEST_CASE("a clock that was wrong excludes nobody for longer than may be asked for") {
+TEST_CASE("a wrong clock does not extend an exclusion beyond the longest allowed") {
   const ClockPair long_ago{.now = TimePoint{1h}, .wall = WallTime{1s}};
   const auto read = read_hosts_record(hosts_record_bytes(hosts, here), long_ago);
   REQUIRE(read);
   CHECK(read->at(0).until == long_ago.now + bounds::exclusion_max);
 }
 
-TEST_CASE("what is no record of excluded hosts is refused, and says so") {
+TEST_CASE("an invalid record of excluded hosts is rejected with a reason") {
   CHECK_FALSE(is_hosts_record("garbage"));
   CHECK_FALSE(is_hosts_record(cbor({{"cpprund_record", 1}})));
   CHECK(read_hosts_record(cbor({{"cpprund_hosts", 2}, {"exclusions", Json::array()}}), here)

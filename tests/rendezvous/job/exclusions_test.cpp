@@ -17,7 +17,7 @@ const link::Join alpha{.job = "j", .host = "alpha", .addresses = {"fd00::1"}};
 
 }  // namespace
 
-TEST_CASE("a host is meant by its name and by each of its addresses") {
+TEST_CASE("a host is matched by its name and by each of its addresses") {
   for (const char* name : {"alpha", "10.0.0.1", "fd00::1"}) {
     CAPTURE(name);
     Exclusions exclusions;
@@ -27,7 +27,7 @@ TEST_CASE("a host is meant by its name and by each of its addresses") {
   }
 }
 
-TEST_CASE("it ends with its time, or when the host is included") {
+TEST_CASE("an exclusion ends when its time is over or the host is included") {
   Exclusions exclusions;
   REQUIRE(exclusions.exclude(t0, "alpha", t0 + 10s, "a test"));
   CHECK(exclusions.objection(t0 + 8500ms, alpha, "") == "alpha is excluded for 2 s more: a test");
@@ -40,7 +40,7 @@ TEST_CASE("it ends with its time, or when the host is included") {
   CHECK_FALSE(exclusions.objection(t0, alpha, ""));
 }
 
-TEST_CASE("what was said last counts, and all are listed by name") {
+TEST_CASE("the latest exclusion of a host counts, and the list is sorted by name") {
   Exclusions exclusions;
   REQUIRE(exclusions.exclude(t0, "beta", {}, ""));
   REQUIRE(exclusions.exclude(t0, "alpha", {}, "first"));
@@ -49,7 +49,7 @@ TEST_CASE("what was said last counts, and all are listed by name") {
   CHECK(exclusions.list(t0 + 1s) == "beta");
 }
 
-TEST_CASE("there are not more than a few, and that is said") {
+TEST_CASE("the number of exclusions is limited, and the limit is reported") {
   Exclusions exclusions;
   for (std::size_t i = 0; i < bounds::exclusions_max; ++i) {
     REQUIRE(exclusions.exclude(t0, "host" + std::to_string(i), t0 + 1s, ""));

@@ -22,12 +22,12 @@ Failures::Entry end_of(int rank, TimePoint at, bool consequence = false, bool lo
 
 }  // namespace
 
-TEST_CASE("nothing failed: there is no root") {
+TEST_CASE("without failures there is no root cause") {
   CHECK(Failures{}.root() == nullptr);
   CHECK(Failures{}.consequence_count() == 0);
 }
 
-TEST_CASE("the earliest is the root, in whatever order they are heard of") {
+TEST_CASE("the earliest failure is the root, in whatever order the failures arrive") {
   Failures failures;
   failures.add(end_of(1, t0 + 2s));
   failures.add(end_of(2, t0 + 1s));
@@ -37,7 +37,8 @@ TEST_CASE("the earliest is the root, in whatever order they are heard of") {
   CHECK(failures.consequences()[1].rank == Rank{3});
 }
 
-TEST_CASE("a known consequence is never the root while there is another, however early it was") {
+TEST_CASE(
+    "a known consequence is not the root while another failure exists, however early it was") {
   Failures failures;
   failures.add(end_of(1, t0 + 1s, true));
   CHECK(failures.root()->failure.rank == Rank{1});
@@ -46,7 +47,7 @@ TEST_CASE("a known consequence is never the root while there is another, however
 }
 
 TEST_CASE(
-    "what its node noticed after it was told to drain was not first, whatever the clocks say") {
+    "a failure noticed after a node was asked to drain is not the root, whatever the clocks say") {
   Failures failures;
   auto late = end_of(1, t0 + 1s);
   late.late = true;
@@ -55,7 +56,7 @@ TEST_CASE(
   CHECK(failures.root()->failure.rank == Rank{2});
 }
 
-TEST_CASE("who died late comes before those who only noticed its end on another node") {
+TEST_CASE("a late death precedes failures that are only its effect on other nodes") {
   Failures failures;
   failures.add(end_of(1, t0 + 1s, true));
   auto late = end_of(3, t0 + 2s);
@@ -64,7 +65,7 @@ TEST_CASE("who died late comes before those who only noticed its end on another 
   CHECK(failures.root()->failure.rank == Rank{3});
 }
 
-TEST_CASE("a lost node comes before those who missed it, even in the same moment") {
+TEST_CASE("a lost node precedes the failures of its peers, even at the same time") {
   Failures failures;
   failures.add(end_of(1, t0 + 1s));
   failures.add(end_of(6, t0 + 1s, false, true));
@@ -72,7 +73,7 @@ TEST_CASE("a lost node comes before those who missed it, even in the same moment
 }
 
 TEST_CASE(
-    "two of one node stay in the order in which it noticed them, however its clock is known") {
+    "failures of one node stay in the order in which it noticed them, whatever its clock offset") {
   const auto noticed = [](int rank, link::AgentTime moment, TimePoint at, TimePoint heard) {
     auto entry = end_of(rank, at);
     entry.failure.group_rank = GroupRank{1};
@@ -83,27 +84,27 @@ TEST_CASE(
   Failures failures;
   failures.add(end_of(0, t0 + 13ms));
   failures.add(noticed(4, 100ms, t0 + 15ms, t0 + 15ms));
-  // By now a faster heartbeat has shown that the node's moments were 8 ms earlier than believed.
+  // A faster heartbeat has since shown that the node's times were 8 ms earlier than assumed.
   const auto at = [](link::AgentTime moment) { return TimePoint{moment - 93ms}; };
   failures.realign(GroupRank{1}, at);
   failures.add(noticed(3, 103ms, at(103ms), t0 + 24ms));
   CHECK(failures.root()->failure.rank == Rank{4});
   CHECK(failures.consequences()[0].rank == Rank{3});
   CHECK(failures.consequences()[1].rank == Rank{0});
-  // Nobody has failed after it was heard of.
+  // No failure is later than the message that reported it.
   failures.realign(GroupRank{1}, [](link::AgentTime) { return t0 + 1h; });
   CHECK(failures.root()->failure.rank == Rank{0});
   CHECK(failures.consequences()[0].rank == Rank{4});
 }
 
-TEST_CASE("a worker that is told of again is counted once") {
+TEST_CASE("a worker that is reported twice is counted once") {
   Failures failures;
   failures.add(end_of(1, t0));
   failures.add(end_of(1, t0 + 1s));
   CHECK(failures.consequence_count() == 0);
 }
 
-TEST_CASE("of a dying world some are kept, the root among them, and all are counted") {
+TEST_CASE("of very many failures only some are kept, with the root, but all are counted") {
   Failures failures;
   for (int rank = 1; rank <= 1000; ++rank) failures.add(end_of(rank, t0 + 2s, true));
   failures.add(end_of(0, t0 + 5s));
@@ -112,7 +113,7 @@ TEST_CASE("of a dying world some are kept, the root among them, and all are coun
   CHECK(failures.consequence_count() == 1000);
 }
 
-TEST_CASE("what ended badly after a moment is forgotten, a lost node is not") {
+TEST_CASE("failures after a given time are dropped, but a lost node is not") {
   Failures failures;
   failures.add(end_of(1, t0 + 1s));
   failures.add(end_of(2, t0 + 2s));
@@ -143,7 +144,7 @@ Failures::Entry leaver_at(int rank, TimePoint at) {
 
 }  // namespace
 
-TEST_CASE("where all only lost a peer, the root is the rank that ended with 0 before") {
+TEST_CASE("if all ranks only lost a peer, the root is the rank that ended with 0 before") {
   for (const char* cause : {"peer_gone", "peer_silent", "store_gone", "peer_missing"}) {
     Failures failures;
     failures.add_leaver(leaver_at(7, t0 + 3s));
@@ -159,13 +160,13 @@ TEST_CASE("where all only lost a peer, the root is the rank that ended with 0 be
     CHECK(failures.consequence_count() == 2);
     CHECK(failures.consequences()[0].rank == Rank{1});
     CHECK(failures.consequences()[1].rank == Rank{2});
-    // What the job ends with, and for how long the others had computed.
+    // The exit code of the job, and for how long the other ranks had computed.
     CHECK(failures.root()->failure.status.value == 9);
     CHECK(failures.root()->at == t0 + 4s);
   }
 }
 
-TEST_CASE("a rank that ended with 0 is not to blame for what fails by itself, or failed before") {
+TEST_CASE("a rank that ended with 0 is not blamed for an independent or earlier failure") {
   Failures failures;
   failures.add_leaver(leaver_at(3, t0 + 1s));
   failures.add(missed_at(1, t0 + 4s));
@@ -183,7 +184,7 @@ TEST_CASE("a rank that ended with 0 is not to blame for what fails by itself, or
   CHECK(failures.root()->failure.rank == Rank{1});
 }
 
-TEST_CASE("a lost node is the root though a rank had ended with 0 before") {
+TEST_CASE("a lost node is the root although a rank had ended with 0 before") {
   Failures failures;
   failures.add_leaver(leaver_at(3, t0 + 1s));
   failures.add(missed_at(1, t0 + 4s));

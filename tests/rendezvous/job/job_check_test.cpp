@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// That nothing a job lives through breaks its invariants. Every step of the other tests of a job
-// asks as well, and planted bugs in tests/sim show that the answer can be another.
+// A job keeps its invariants in every situation. The other tests of a job check them after each
+// step as well, and planted bugs in tests/sim show that the check can fail.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ TEST_CASE("a job's invariants hold through a failure, a lost node, a pause and t
   CHECK(table.job.over());
 }
 
-TEST_CASE("members are told of in node order, whatever their links are called") {
+TEST_CASE("members are listed in node order, whatever their link ids") {
   Table table;
   table.join(t0, c, node(0), true);
   table.join(t0, a, node(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Who comes for the node rank of somebody who may be dead.
+// Claims to the node rank of a node that may be dead.
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@ namespace job_claims_test {
 using namespace cpprun;
 using namespace cpprun::testing;
 
-TEST_CASE("who is started in a dead agent's place waits for its lease, and then has its seat") {
+TEST_CASE("a replacement waits for the lease of the dead agent, and then gets its seat") {
   Table table{1};
   table.seal();
   table.close(t0 + 1s, b);  // Its process ended, and the kernel closed its link.
@@ -29,7 +29,7 @@ TEST_CASE("who is started in a dead agent's place waits for its lease, and then 
   CHECK(said<link::Sealed>(next, newer)[0].group_rank == GroupRank{1});
 }
 
-TEST_CASE("who came for the seat of a node that is back after all is refused, and so is a third") {
+TEST_CASE("a replacement is rejected when the node resumes, and so is a third node") {
   Table table{1};
   table.seal();
   table.close(t0 + 1s, b, true);
@@ -48,7 +48,7 @@ TEST_CASE("who came for the seat of a node that is back after all is refused, an
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
 
-TEST_CASE("who is started in the place of a node that is dead without a word has its seat") {
+TEST_CASE("a replacement gets the seat of a node that died silently") {
   Table table{1};
   table.seal();
   table.hear(t0 + 1s, b, link::Heartbeat{});
@@ -67,7 +67,7 @@ TEST_CASE("who is started in the place of a node that is dead without a word has
   CHECK(said<link::Sealed>(next, newer)[0].group_rank == GroupRank{1});
 }
 
-TEST_CASE("who came for a seat is refused with the next word of whoever has it") {
+TEST_CASE("a claim is rejected by the next message of the seat's holder") {
   Table table;
   table.seal();
   auto second = node(1);
@@ -83,7 +83,7 @@ TEST_CASE("who came for a seat is refused with the next word of whoever has it")
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
 
-TEST_CASE("no round begins with two of one rank, whoever of them is there in the end") {
+TEST_CASE("a round never starts with two nodes of one rank, whichever of them remains") {
   for (const bool is_there : {true, false}) {
     CAPTURE(is_there);
     Table table;
@@ -91,7 +91,7 @@ TEST_CASE("no round begins with two of one rank, whoever of them is there in the
     auto second = node(1);
     second.pid = 999;
     back(table, t0 + 1s, second);
-    // Two are here, and they are one too few.
+    // Two nodes are present; the round needs one more.
     CHECK(said<link::Sealed>(table.join(t0 + 2s, a, node(0), true), a).empty());
     const auto actions =
         is_there ? table.hear(t0 + 2500ms, b, link::Heartbeat{}) : table.awake(t0 + 3s);
@@ -102,7 +102,7 @@ TEST_CASE("no round begins with two of one rank, whoever of them is there in the
   }
 }
 
-TEST_CASE("who leaves hands its seat to whoever came for it") {
+TEST_CASE("a node that leaves passes its seat to the node that claimed it") {
   Table table;
   table.join(t0, b, node(1));
   auto second = node(1);

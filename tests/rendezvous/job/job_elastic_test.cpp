@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rules of a job whose membership changes: ranges of nodes, spares, newcomers, leavers.
+// The rules of a job whose membership changes: ranges of nodes, spares, nodes that join and leave.
 
 #include <doctest/doctest.h>
 
@@ -13,14 +13,14 @@ using namespace cpprun::testing;
 
 namespace {
 
-// Any node of an elastic job from 2 to 3.
+// Any node of an elastic job of 2 to 3 nodes.
 link::Join elastic(std::string host) {
   return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = 3};
 }
 
 }  // namespace
 
-TEST_CASE("with enough nodes the last call runs, and then the round is sealed with who is there") {
+TEST_CASE("with enough nodes the settle window starts, and the round is sealed when it ends") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   CHECK(said<link::Sealed>(table.join(t0 + 1s, b, elastic("b")), b).empty());
@@ -29,14 +29,14 @@ TEST_CASE("with enough nodes the last call runs, and then the round is sealed wi
   CHECK(said<link::Sealed>(sealed, a)[0].group_world_size == 2);
 }
 
-TEST_CASE("with all nodes there nobody waits for the last call") {
+TEST_CASE("with all nodes present the settle window is skipped") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   table.join(t0, b, elastic("b"));
   CHECK(said<link::Sealed>(table.join(t0, c, elastic("c")), a)[0].group_world_size == 3);
 }
 
-TEST_CASE("who leaves during the last call may end it") {
+TEST_CASE("elastic: a node that leaves during the settle window may end it") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   table.join(t0, b, elastic("b"));
@@ -44,8 +44,7 @@ TEST_CASE("who leaves during the last call may end it") {
   CHECK(said<link::Sealed>(table.advance(t0 + 40s), a).empty());
 }
 
-TEST_CASE(
-    "elastic: a last call that is over while a link is broken wakes nobody until that is settled") {
+TEST_CASE("elastic: while a link is broken, the end of the settle window interrupts no node") {
   Table table{0, 3, 5};
   const auto any = [](std::string host) {
     return link::Join{
@@ -53,12 +52,12 @@ TEST_CASE(
   };
   for (const LinkId link : {a, b, c})
     table.join(t0, link, any(std::to_string(link.value)), link == a);
-  const auto all_beat = [&](int from, int to) {
+  const auto all_send_heartbeats = [&](int from, int to) {
     for (int s = from; s <= to; ++s) {
       for (const LinkId link : {b, c}) table.hear(t0 + s * 1s, link, link::Heartbeat{});
     }
   };
-  all_beat(1, 30);
+  all_send_heartbeats(1, 30);
   table.advance(t0 + 30s);
   REQUIRE(table.job.round().phase() == Round::Phase::sealed);
   table.close(t0 + 30s, b);
@@ -76,7 +75,7 @@ TEST_CASE(
   CHECK(table.job.next_deadline() > t0 + 64s);
 }
 
-TEST_CASE("elastic: a lost node costs no restart, the others go on at once as fewer") {
+TEST_CASE("elastic: a lost node costs no restart, and the other nodes continue at once") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   table.join(t0, b, elastic("b"));
@@ -92,7 +91,7 @@ TEST_CASE("elastic: a lost node costs no restart, the others go on at once as fe
   CHECK(said<link::Sealed>(next, c)[0].group_rank == GroupRank{1});
 }
 
-TEST_CASE("elastic: below MIN those who are left wait for others") {
+TEST_CASE("elastic: below MIN the remaining nodes wait for more") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   table.join(t0, b, elastic("b"));
@@ -108,7 +107,7 @@ TEST_CASE("elastic: below MIN those who are left wait for others") {
   CHECK(table.job.round().phase() == Round::Phase::gathering);
 }
 
-TEST_CASE("elastic: newcomers are let in together, once, when the last call is over") {
+TEST_CASE("elastic: new nodes join together, in one restart, when the settle window ends") {
   Table table{0, 1, 3};
   auto one = elastic("a");
   one.nodes_min = 1;
@@ -122,7 +121,7 @@ TEST_CASE("elastic: newcomers are let in together, once, when the last call is o
   CHECK(said<link::Drain>(grow, b).empty());
 }
 
-TEST_CASE("elastic: a newcomer that fills the last seat is let in at once") {
+TEST_CASE("elastic: a new node that fills the last seat joins at once") {
   Table table{0, 1, 2};
   auto one = elastic("a");
   one.nodes_min = 1;
@@ -139,7 +138,7 @@ TEST_CASE("elastic: a newcomer that fills the last seat is let in at once") {
   CHECK(said<link::Sealed>(next, b)[0].restart_count == 0);
 }
 
-TEST_CASE("elastic: a node that is asked to stop leaves alone while enough are left") {
+TEST_CASE("elastic: a node that is asked to stop leaves alone while enough nodes remain") {
   Table table{0, 1, 2};
   auto one = elastic("a");
   one.nodes_min = 1;
@@ -155,7 +154,7 @@ TEST_CASE("elastic: a node that is asked to stop leaves alone while enough are l
   CHECK(said<link::Sealed>(next, b).empty());
 }
 
-TEST_CASE("a surplus node waits as a spare and takes the place of what is lost, at once") {
+TEST_CASE("a surplus node waits as a spare and replaces a lost node at once") {
   Table table;
   auto any = elastic("a");
   any.nodes_max = 2;
@@ -175,7 +174,7 @@ TEST_CASE("a surplus node waits as a spare and takes the place of what is lost, 
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
 }
 
-TEST_CASE("one spare more is told so, and those who know it already hear nothing") {
+TEST_CASE("an additional spare is notified, and known spares get no message") {
   Table table;
   table.seal();
   link::Join late = node(0);
@@ -188,7 +187,7 @@ TEST_CASE("one spare more is told so, and those who know it already hear nothing
   CHECK(said<link::Waiting>(second, c).empty());
 }
 
-TEST_CASE("a spare that goes away disturbs nobody, and one that stays hears the end") {
+TEST_CASE("a spare that leaves has no effect, and a remaining spare receives the end of the job") {
   Table table;
   auto any = elastic("a");
   any.nodes_max = 2;
@@ -209,14 +208,14 @@ TEST_CASE("elastic: nodes that are asked to stop one after the other are counted
   table.join(t0, b, elastic("b"));
   table.join(t0, c, elastic("c"));
   table.hear(t0, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
-  // With this one gone as well one would be left, and the job is for two at least.
+  // Without this node one would remain, and the job needs two.
   table.hear(t0 + 1s, c, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
   const auto ended = table.drained(t0 + 2s, 1, {b, c, a});
   REQUIRE(said<link::Finish>(ended, a).size() == 1);
   CHECK(said<link::Finish>(ended, a)[0].exit_code == 143);
 }
 
-TEST_CASE("elastic: who has drained and then is asked to stop gets no seat in the next round") {
+TEST_CASE("elastic: a drained node that is asked to stop gets no seat in the next round") {
   Table table{0, 1, 3};
   for (const auto& [link, host] : {std::pair{a, "a"}, {b, "b"}, {c, "c"}}) {
     auto node = elastic(host);
@@ -232,7 +231,7 @@ TEST_CASE("elastic: who has drained and then is asked to stop gets no seat in th
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 1);
 }
 
-TEST_CASE("elastic: a newcomer does not make nodes do again what they have done") {
+TEST_CASE("elastic: a new node does not make nodes repeat finished work") {
   Table table{0, 2, 3};
   table.join(t0, a, elastic("a"), true);
   table.join(t0, b, elastic("b"));
@@ -251,7 +250,7 @@ TEST_CASE("elastic: a newcomer does not make nodes do again what they have done"
   CHECK(said<link::Finish>(over, c)[0].exit_code == 0);
 }
 
-TEST_CASE("elastic: a last call that runs is over when the first node has finished its work") {
+TEST_CASE("elastic: the settle window ends when the first node has finished its work") {
   Table table{0, 1, 4};
   const auto any = [](std::string host) {
     return link::Join{

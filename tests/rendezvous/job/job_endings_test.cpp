@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a job ends, or goes on: whose failure it was, what restarts it, who asked it to stop.
+// How a job ends or continues: the root cause, the cause of a restart, the origin of a stop.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr RoundNumber first{1};
 
-// Noticed at that time by the node's own clock; these nodes' clocks began with the coordinator's.
+// Noticed at that time by the node's own clock; these clocks started with the coordinator's.
 link::Failed failure_of(int rank, Duration noticed, bool consequence = false, int code = 1) {
   return {.round = first,
           .failure = {.rank = Rank{rank},
@@ -31,10 +31,10 @@ JobTerms two_nodes(int restarts_max) {
 
 }  // namespace
 
-TEST_CASE("the death that was heard of last is the root when it was the first") {
+TEST_CASE("the failure that is reported last is the root if it was the first") {
   Table table;
   table.seal();
-  // Node 0 notices a lost connection at once; node 1's word of the death comes 90 ms late.
+  // Node 0 notices a lost connection at once; node 1 reports the death 90 ms late.
   table.hear(t0 + 1010ms, a, failure_of(0, 1010ms, false, 7));
   table.hear(t0 + 1095ms, b, failure_of(3, 1000ms, false, 9));
   table.drained(t0 + 2s, 1, {b});
@@ -46,7 +46,7 @@ TEST_CASE("the death that was heard of last is the root when it was the first") 
   CHECK(finish[0].consequences == std::vector<link::Consequence>{{Rank{0}, {}, {false, 7}}});
 }
 
-TEST_CASE("the clocks of nodes are corrected before their failures are put in order") {
+TEST_CASE("failures are ordered after the clocks of their nodes are corrected") {
   Table table;
   auto later = node(1);
   later.sent = -50s;  // this node's clock is fifty seconds behind the coordinator's
@@ -58,7 +58,7 @@ TEST_CASE("the clocks of nodes are corrected before their failures are put in or
   CHECK(said<link::Finish>(table.drained(t0 + 11s, 1, {a}), a)[0].root->rank == Rank{0});
 }
 
-TEST_CASE("what is known to follow from a peer's end is not the root, although it was first") {
+TEST_CASE("a known consequence of a peer's end is not the root, although it was first") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, a, failure_of(0, 1s, true));
@@ -67,7 +67,7 @@ TEST_CASE("what is known to follow from a peer's end is not the root, although i
   CHECK(said<link::Finish>(table.drained(t0 + 2s, 1, {a}), b)[0].root->rank == Rank{3});
 }
 
-TEST_CASE("a node that is lost while the others drain was the reason why they failed") {
+TEST_CASE("a node that is lost during a drain is the cause of the other failures") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Heartbeat{.sent = 1s});
@@ -80,7 +80,7 @@ TEST_CASE("a node that is lost while the others drain was the reason why they fa
   CHECK(finish[0].consequence_count == 1);
 }
 
-TEST_CASE("some have finished with 0 when another fails: they come back for the next round") {
+TEST_CASE("ranks that finished with 0 before another failed come back for the next round") {
   Table table{1};
   table.seal();
   table.hear(t0, a, link::Succeeded{first});
@@ -90,7 +90,7 @@ TEST_CASE("some have finished with 0 when another fails: they come back for the 
   CHECK(said<link::Sealed>(next, a)[0].restart_count == 1);
 }
 
-TEST_CASE("some have finished with 0 when another fails for good: the job has its code") {
+TEST_CASE("a job ends with the code of a final failure although other ranks finished with 0") {
   Table table;
   table.seal();
   table.hear(t0, a, link::Succeeded{first});
@@ -98,7 +98,7 @@ TEST_CASE("some have finished with 0 when another fails for good: the job has it
   CHECK(said<link::Finish>(table.drained(t0 + 1s, 1, {a, b}), a)[0].exit_code == 4);
 }
 
-TEST_CASE("a worker may finish hours before its peers, and nobody is hurried or held") {
+TEST_CASE("a worker may finish hours before its peers") {
   Table table;
   table.seal();
   CHECK(table.hear(t0 + 1s, a, link::Succeeded{first}).empty());
@@ -111,7 +111,7 @@ TEST_CASE("a worker may finish hours before its peers, and nobody is hurried or 
   CHECK(said<link::Finish>(over, b).size() == 1);
 }
 
-TEST_CASE("an end that is listed is final, and it is said why") {
+TEST_CASE("an exit code listed as final ends the job, and the reason names it") {
   JobTerms terms = two_nodes(3);
   terms.restarts.final_codes = {2};
   Table table{terms};
@@ -124,7 +124,7 @@ TEST_CASE("an end that is listed is final, and it is said why") {
         "rank 3 on host1 failed; not restarted: exit code 2 is listed in --no-restart-codes");
 }
 
-TEST_CASE("with a pause the next round begins after it, and everybody is told how long it is") {
+TEST_CASE("the next round starts after the restart delay, and all nodes know its length") {
   JobTerms terms = two_nodes(3);
   terms.restarts.backoff = 2s;
   Table table{terms};
@@ -138,7 +138,7 @@ TEST_CASE("with a pause the next round begins after it, and everybody is told ho
   CHECK(said<link::Sealed>(table.advance(t0 + 2s), b)[0].restart_count == 1);
 }
 
-TEST_CASE("who is asked to stop during the pause ends a job of a fixed size") {
+TEST_CASE("a node that is asked to stop during the restart delay ends a fixed-size job") {
   JobTerms terms = two_nodes(3);
   terms.restarts.backoff = 60s;
   Table table{terms};
@@ -150,7 +150,7 @@ TEST_CASE("who is asked to stop during the pause ends a job of a fixed size") {
   CHECK(said<link::Finish>(over, a)[0].reason == "node 1 on host1 left: asked to stop");
 }
 
-TEST_CASE("whom a stopped node drags along spends no restart and is not blamed") {
+TEST_CASE("workers that fail because a node was stopped cost no restart and are not blamed") {
   Table table{3};
   table.seal();
   table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
@@ -160,7 +160,7 @@ TEST_CASE("whom a stopped node drags along spends no restart and is not blamed")
   CHECK_FALSE(finish[0].root);
 }
 
-TEST_CASE("a failure that came before the stop keeps its code") {
+TEST_CASE("a failure before the stop determines the exit code") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, a, failure_of(0, 1s, false, 5));
@@ -168,7 +168,7 @@ TEST_CASE("a failure that came before the stop keeps its code") {
   CHECK(said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a)[0].exit_code == 5);
 }
 
-TEST_CASE("far nodes are told the end in few bytes, the master's own hears all of it") {
+TEST_CASE("remote nodes receive a short end report, and the master's node the complete one") {
   Table table;
   table.seal();
   auto talkative = failure_of(3, 1s);
@@ -179,7 +179,7 @@ TEST_CASE("far nodes are told the end in few bytes, the master's own hears all o
   CHECK(said<link::Finish>(over, b)[0].root->message.size() < 500);
 }
 
-TEST_CASE("a node tells only of its own workers, and what is known of it is not for it to say") {
+TEST_CASE("a node reports only its own workers, and cannot set what the coordinator decides") {
   Table table;
   table.seal();
   link::Failed of_another = failure_of(0, 1s, false, 9);
@@ -199,7 +199,7 @@ TEST_CASE("a node tells only of its own workers, and what is known of it is not 
   CHECK(over[0].root->local_rank == LocalRank{1});
 }
 
-TEST_CASE("who has no seat has not drained, and a failed job does not end with 0") {
+TEST_CASE("a drain from a node without a seat is ignored, and a failed job does not end with 0") {
   Table table;
   table.seal();
   auto spare = node(1, 2, "spare");
@@ -211,7 +211,7 @@ TEST_CASE("who has no seat has not drained, and a failed job does not end with 0
   CHECK(said<link::Finish>(table.drained(t0, 1, {a, b}), a)[0].exit_code == 1);
 }
 
-TEST_CASE("a job ends once, whoever still asks to leave") {
+TEST_CASE("a job ends once, however many nodes ask to leave") {
   JobTerms terms = two_nodes(3);
   terms.restarts.backoff = 60s;
   Table table{terms};
@@ -222,7 +222,7 @@ TEST_CASE("a job ends once, whoever still asks to leave") {
   CHECK(said<link::Finish>(table.hear(t0, a, link::Leave{.signal = 2}), b).empty());
 }
 
-TEST_CASE("after the end nobody is asked to drain") {
+TEST_CASE("after the end no node is asked to drain") {
   Table table;
   table.seal();
   table.hear(t0, a, link::Succeeded{first});
@@ -232,16 +232,15 @@ TEST_CASE("after the end nobody is asked to drain") {
   CHECK(said<link::Drain>(table.advance(t0 + 3s), a).empty());
 }
 
-TEST_CASE(
-    "what failed after somebody was asked to stop follows from that, whoever is heard first") {
+TEST_CASE("a failure after a stop is its consequence, whichever is reported first") {
   Table table{3};
   table.seal();
   const link::Leave leave{.signal = 15, .reason = "asked to stop by SIGTERM", .asked = 1s};
-  SUBCASE("the stop is heard of first, and late") {
+  SUBCASE("the stop is reported first, and late") {
     table.hear(t0 + 2s, a, leave);
     table.hear(t0 + 2s, a, failure_of(0, 1100ms));
   }
-  SUBCASE("the failure is heard of first") {
+  SUBCASE("the failure is reported first") {
     table.hear(t0 + 2s, a, failure_of(0, 1100ms));
     table.hear(t0 + 2s, a, leave);
   }
@@ -252,7 +251,7 @@ TEST_CASE(
   CHECK(finish[0].reason == "node 0 on host0 leaves: asked to stop by SIGTERM");
 }
 
-TEST_CASE("why there is no restart is said in the words of who leaves") {
+TEST_CASE("the node that leaves states why there is no restart") {
   Table table{3};
   table.seal();
   table.hear(t0 + 1s, a, failure_of(0, 1s, false, 5));
@@ -261,7 +260,7 @@ TEST_CASE("why there is no restart is said in the words of who leaves") {
     const auto over = said<link::Finish>(table.drained(t0 + 3s, 1, {b, a}), a);
     return over.empty() ? "" : over[0].reason;
   };
-  SUBCASE("its patience was over when the round was sealed") {
+  SUBCASE("its timeout expired when the round was sealed") {
     CHECK(reason_after({.signal = 0, .reason = "gave up after 20 s: 4 of 5 nodes have joined"}) ==
           "rank 0 on host0 failed; not restarted: node 1 on host1 leaves: gave up after 20 s: 4 of "
           "5 nodes have joined");
@@ -273,7 +272,8 @@ TEST_CASE("why there is no restart is said in the words of who leaves") {
   }
 }
 
-TEST_CASE("a lost node that has a purse costs a restart, and the job ends when it is empty") {
+TEST_CASE(
+    "a lost node with a restart budget costs a restart, and the job ends when it is used up") {
   JobTerms terms = two_nodes(0);
   terms.restarts.budgets = {{"node", 1}};
   Table table{terms};
@@ -292,7 +292,7 @@ TEST_CASE("a lost node that has a purse costs a restart, and the job ends when i
   CHECK(finish[0].reason.ends_with("not restarted: all 1 restarts after node are used"));
 }
 
-TEST_CASE("how far the nodes of a round came counts as one, and is forgotten with the round") {
+TEST_CASE("the progress of a round is the maximum of its nodes") {
   JobTerms terms = two_nodes(9);
   terms.restarts.fruitless_max = 1;
   Table table{terms};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Found in simulated time (tests/sim): agents that come back through newer links, or to a newer
-// master.
+// Found in simulated time (tests/sim): agents that return through newer links, or to a newer
+// coordinator.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ bool hangs_up(const coordinator::Actions& actions, LinkId link) {
 
 }  // namespace
 
-TEST_CASE("an agent that dials again while it waits is not refused for being there already") {
+TEST_CASE("a waiting agent that reconnects is not rejected as a duplicate") {
   Table table;
   table.join(t0, b, node(1));
   const auto actions = back(table, t0 + 1s, node(1));
@@ -35,7 +35,7 @@ TEST_CASE("an agent that dials again while it waits is not refused for being the
   CHECK(said<link::Sealed>(table.join(t0 + 1s, a, node(0), true), newer).size() == 1);
 }
 
-TEST_CASE("a spare whose link is back hears again that it is one") {
+TEST_CASE("a spare that reconnects is notified again") {
   Table table;
   table.seal();
   auto spare = node(1, 2, "spare");
@@ -48,7 +48,7 @@ TEST_CASE("a spare whose link is back hears again that it is one") {
   CHECK(table.job.round().size() == 3);
 }
 
-TEST_CASE("another agent with that host's name and pid is somebody else") {
+TEST_CASE("another agent with the same host name and pid is a different node") {
   Table table;
   table.join(t0, b, node(1));
   coordinator::Actions actions;
@@ -70,7 +70,7 @@ TEST_CASE("a join through an older link that arrives last does not take the seat
   CHECK(table.job.round().find(b) != nullptr);
 }
 
-TEST_CASE("a seat whose word was lost with the link costs a round and no restart") {
+TEST_CASE("a seat whose message was lost with the link costs a round but no restart") {
   Table table;
   table.seal();
   const auto actions = back(table, t0 + 1s, node(1));
@@ -82,7 +82,7 @@ TEST_CASE("a seat whose word was lost with the link costs a round and no restart
   CHECK(said<link::Sealed>(next, newer)[0].restart_count == 0);
 }
 
-TEST_CASE("what an agent repeats of another master's round is not taken for this one's") {
+TEST_CASE("an agent's message about another master's round is not taken for this round") {
   Table table{1};
   table.join(t0, a, node(0), true);
   auto drained = after(node(1), 1);
@@ -93,7 +93,7 @@ TEST_CASE("what an agent repeats of another master's round is not taken for this
   CHECK(said<link::Drain>(table.hear(t0, newer, repeated), a).empty());
 }
 
-TEST_CASE("who has no seat cannot say that the round has failed") {
+TEST_CASE("a node without a seat cannot report a failure of the round") {
   Table table{1};
   table.seal();
   auto spare = node(1, 2, "spare");
@@ -103,7 +103,7 @@ TEST_CASE("who has no seat cannot say that the round has failed") {
   CHECK(said<link::Drain>(table.hear(t0, c, of_another), a).empty());
 }
 
-TEST_CASE("whose link broke as the job ended hears the end when it is back") {
+TEST_CASE("a node whose link broke as the job ended receives the end when it reconnects") {
   Table table;
   table.seal();
   table.hear(t0, a, link::Succeeded{RoundNumber{1}});
@@ -116,7 +116,7 @@ TEST_CASE("whose link broke as the job ended hears the end when it is back") {
   CHECK(said<link::Finish>(actions, newer)[0].exit_code == 0);
 }
 
-TEST_CASE("whose link broke as the job ended is waited for no longer than the lease") {
+TEST_CASE("a node whose link broke as the job ended is waited for until its lease expires") {
   Table table;
   table.seal();
   table.hear(t0, a, link::Succeeded{RoundNumber{1}});
@@ -138,7 +138,7 @@ TEST_CASE("a link that is reset after its node has drained costs an elastic job 
   table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
   table.hear(t0, b, link::Drained{RoundNumber{1}});
   table.close(t0, b, true);
-  // Everybody has drained, and one of them will be back in a moment.
+  // All nodes have drained, and one of them reconnects in a moment.
   CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).empty());
   auto returning = after(any("beta"), 1);
   returning.idle = true;
@@ -148,7 +148,7 @@ TEST_CASE("a link that is reset after its node has drained costs an elastic job 
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
 }
 
-TEST_CASE("who has drained and does not come back is waited for no longer than its lease") {
+TEST_CASE("a drained node that does not reconnect is waited for until its lease expires") {
   Table table{1, 1, 2};
   const auto any = [](std::string host) {
     return link::Join{
@@ -165,7 +165,7 @@ TEST_CASE("who has drained and does not come back is waited for no longer than i
   CHECK(said<link::Sealed>(alone, a)[0].group_world_size == 1);
 }
 
-TEST_CASE("whose process ended after it has drained is not waited for") {
+TEST_CASE("a drained node whose process ended is not waited for") {
   Table table{1, 1, 2};
   const auto any = [](std::string host) {
     return link::Join{
@@ -179,20 +179,20 @@ TEST_CASE("whose process ended after it has drained is not waited for") {
   CHECK(said<link::Sealed>(table.hear(t0, a, link::Drained{RoundNumber{1}}), a).size() == 1);
 }
 
-TEST_CASE("who is back as a newcomer may be the last that a draining round has waited for") {
+TEST_CASE("a node that rejoins may complete the draining round") {
   Table table{2};
   table.seal();
   table.hear(t0, b, link::Succeeded{RoundNumber{1}});
   table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
   table.hear(t0, a, link::Drained{RoundNumber{1}});
-  // It has drained, its lease has run out, and its word was lost with the link.
+  // It has drained, its lease has expired, and its message was lost with the link.
   SUBCASE("it is received: the next round follows at once") {
     const auto next = back(table, t0 + 1s, node(1));
     CHECK(said<link::Sealed>(next, a).size() == 1);
     REQUIRE(said<link::Sealed>(next, newer).size() == 1);
     CHECK(said<link::Sealed>(next, newer)[0].restart_count == 1);
   }
-  SUBCASE("it is refused: the others wait for another in its place") {
+  SUBCASE("it is rejected: the others wait for a replacement") {
     auto other = node(1);
     other.lease = std::chrono::milliseconds(1);
     CHECK(said<link::Refused>(back(table, t0 + 1s, other), newer).size() == 1);
@@ -200,7 +200,7 @@ TEST_CASE("who is back as a newcomer may be the last that a draining round has w
   }
 }
 
-TEST_CASE("a node that comes back as another breaks the round in which it was running") {
+TEST_CASE("a node that comes back as another agent breaks the round in which it was running") {
   Table table{2};
   table.seal();
   const auto actions = back(table, t0 + 1s, node(1, 4));
@@ -210,20 +210,20 @@ TEST_CASE("a node that comes back as another breaks the round in which it was ru
         1);
 }
 
-TEST_CASE("who comes late to a job that is over is told how it ended, and its link is closed") {
+TEST_CASE("a node that joins an ended job receives its result, and its link is closed") {
   Table table;
   table.seal();
   table.hear(t0, a, link::Succeeded{RoundNumber{1}});
   table.hear(t0, b, link::Succeeded{RoundNumber{1}});
   auto late = node(1, 2, "late");
-  const auto told = table.join(t0, c, late);
-  REQUIRE(said<link::Finish>(told, c).size() == 1);
-  CHECK(said<link::Finish>(told, c)[0].exit_code == 0);
-  CHECK(hangs_up(told, c));
+  const auto answer = table.join(t0, c, late);
+  REQUIRE(said<link::Finish>(answer, c).size() == 1);
+  CHECK(said<link::Finish>(answer, c)[0].exit_code == 0);
+  CHECK(hangs_up(answer, c));
   CHECK(table.job.round().find(c) == nullptr);
-  // Whoever may still have workers of it ends them first.
+  // A node that may still have workers ends them first.
   CHECK(said<link::Refused>(table.join(t0, c, after(late, 1)), c).size() == 1);
-  // Who came for another job was not late.
+  // A node with other terms belongs to another job and was not late.
   late.nodes_max = 7;
   CHECK(said<link::Refused>(table.join(t0, c, late), c).size() == 1);
 }
@@ -238,7 +238,7 @@ link::Join done(link::Join join, std::uint32_t round) {
 
 }  // namespace
 
-TEST_CASE("who has done its part and cannot be reached keeps its place until the round is over") {
+TEST_CASE("a node that is finished and unreachable keeps its seat until the round ends") {
   Table table{1};
   table.seal();
   table.hear(t0, b, link::Succeeded{RoundNumber{1}});
@@ -247,22 +247,22 @@ TEST_CASE("who has done its part and cannot be reached keeps its place until the
   CHECK(hangs_up(silent, b));
   table.close(t0 + 3s, b, true);
   CHECK(table.job.round().size() == 2);
-  SUBCASE("it is back while the others go on") {
+  SUBCASE("it returns while the others still run") {
     CHECK(said<link::Refused>(back(table, t0 + 60s, done(node(1), 1)), newer).empty());
     CHECK(said<link::Finish>(table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}}), newer)
               .size() == 1);
   }
-  SUBCASE("it is back when the job is over, within a lease") {
+  SUBCASE("it returns after the job has ended, within a lease") {
     table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
     CHECK(said<link::Finish>(back(table, t0 + 62s, done(node(1), 1)), newer).size() == 1);
   }
-  SUBCASE("it is not back") {
+  SUBCASE("it does not return") {
     table.hear(t0 + 60s, a, link::Succeeded{RoundNumber{1}});
     table.close(t0 + 60s, a);
     table.awake(t0 + 63s);
     CHECK(table.job.round().size() == 0);
   }
-  SUBCASE("the round breaks: nobody waits for it to drain, and it may come as anybody") {
+  SUBCASE("the round breaks: its drain is not waited for, and it may join as a new node") {
     table.hear(t0 + 60s, a, link::Failed{.round = RoundNumber{1}, .failure = {.host = "host0"}});
     table.hear(t0 + 60s, a, link::Drained{RoundNumber{1}});
     CHECK(table.job.round().phase() == Round::Phase::gathering);
@@ -272,7 +272,7 @@ TEST_CASE("who has done its part and cannot be reached keeps its place until the
   }
 }
 
-TEST_CASE("who asks how a round ended of which nobody knows here does not begin another") {
+TEST_CASE("a node that asks for the end of an unknown round does not start another round") {
   Table table;
   const auto refused = said<link::Refused>(back(table, t0, done(node(1), 3)), newer);
   REQUIRE(refused.size() == 1);
@@ -281,7 +281,7 @@ TEST_CASE("who asks how a round ended of which nobody knows here does not begin 
         "different master, or the job has ended and its record was removed");
 }
 
-TEST_CASE("a node whose link comes back from another address has its workers admitted from both") {
+TEST_CASE("a node that reconnects from another address has its workers admitted from both") {
   Table table;
   table.seal();
   CHECK_FALSE(table.job.admit("10.0.0.3").has_value());

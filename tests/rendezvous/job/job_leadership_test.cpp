@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job that another node goes on with where its coordinator is lost.
+// A job that another node continues after its coordinator is lost.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ link::Join elastic(int rank) {
   return join;
 }
 
-// Three nodes: that of the coordinator, on link a, and two more.
+// Three nodes: the coordinator's node, on link a, and two more.
 struct Three : Table {
   Three() : Table(JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}) {
     job = Job{job.terms(), {.lease = 3s, .status_interval = 5s, .last_call = 30s, .standby = true}};
@@ -35,7 +35,7 @@ struct Three : Table {
   coordinator::Actions stands(TimePoint now, LinkId link = b) {
     return hear(now, link, link::Stands{RoundNumber{1}, 4711});
   }
-  coordinator::Actions beat(TimePoint now, LinkId link, TimePoint moment) {
+  coordinator::Actions heartbeat(TimePoint now, LinkId link, TimePoint moment) {
     const auto said = std::chrono::floor<link::AgentTime>(moment.time_since_epoch());
     return hear(now, link, link::Heartbeat{.sent = link::AgentTime{1}, .moment = said});
   }
@@ -49,12 +49,12 @@ bool shows_record(const coordinator::Actions& actions, LinkId link) {
   });
 }
 
-// As it can be, and no longer.
+// The longest vote timeout.
 constexpr Duration timeout = bounds::vote_timeout(3s) - 250ms;
 
 }  // namespace
 
-TEST_CASE("a job that ends with the node that hosts it says so, and warns where that need not be") {
+TEST_CASE("a job that ends with its host says so, and warns where a standby is possible") {
   const auto texts = [](int nodes_min, int nodes_max, bool standby) {
     Table table(JobTerms{.id = "j", .nodes_min = nodes_min, .nodes_max = nodes_max});
     table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 30s, .standby = standby}};
@@ -77,33 +77,33 @@ TEST_CASE("a job that ends with the node that hosts it says so, and warns where 
       "; run this version of cpprun on all nodes, or host the job with two cpprunds";
   CHECK(texts(1, 3, true) == std::pair("no standby" + lost, "no standby" + lost + helps));
   CHECK(texts(1, 1, true) == std::pair(normal, normal));
-  CHECK(Three().job.exposure_text() == "");  // one is about to stand by
+  CHECK(Three().job.exposure_text() == "");  // a standby is about to be appointed
 }
 
-TEST_CASE("the first other node is shown the record, and all are told when it stands by") {
+TEST_CASE("the second node receives the record, and all nodes learn when it is the standby") {
   Three table;
   CHECK(shows_record(table.sealed, b));
   CHECK_FALSE(table.job.leadership().standby_place());
   CHECK_FALSE(table.job.leadership().leads_until());
   CHECK_FALSE(table.job.leadership().standby_node(table.job.round()));
   CHECK(table.job.cover_text() == "no standby yet: the job ends if node 0 on host0 is lost");
-  const auto told = table.stands(t0 + 1s);
+  const auto sent = table.stands(t0 + 1s);
   for (const LinkId each : {a, b, c}) {
-    REQUIRE(said<link::Standby>(told, each).size() == 1);
-    CHECK(said<link::Standby>(told, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
+    REQUIRE(said<link::Standby>(sent, each).size() == 1);
+    CHECK(said<link::Standby>(sent, each)[0] == link::Standby{RoundNumber{1}, "10.0.0.2", 4711});
   }
   CHECK(table.job.leadership().leads_until() == t0 + 1s + timeout);
   CHECK(table.job.leadership().standby_node(table.job.round()) == GroupRank{1});
   CHECK(table.job.cover_text() == "if node 0 on host0 is lost, node 1 on host1 resumes the job");
-  // Who comes later is a spare, and has to know it, too.
+  // A node that joins later is a spare and receives the same information.
   auto late = table.join(t0 + 1s, LinkId{4}, elastic(3));
   CHECK(said<link::Standby>(late, LinkId{4}).size() == 1);
-  // Said again on a new link, and by somebody who was not asked.
+  // Repeated on a new link, and by a node that was not asked.
   CHECK(table.stands(t0 + 1s).empty());
   CHECK(table.stands(t0 + 1s, c).empty());
 }
 
-TEST_CASE("whoever is to stand by and comes back through a new link is shown the record again") {
+TEST_CASE("a future standby that reconnects receives the record again") {
   const LinkId again{9};
   const auto back = [again](Three& table, bool is_fresh) {
     auto join = elastic(1);
@@ -114,29 +114,28 @@ TEST_CASE("whoever is to stand by and comes back through a new link is shown the
     table.job.join(t0 + 1s, {again, "10.0.0.2", false}, join, actions);
     return actions;
   };
-  SUBCASE("it knows its seat, and perhaps a part of the record") {
+  SUBCASE("it has received its seat, and perhaps a part of the record") {
     Three table;
     CHECK(shows_record(back(table, false), again));
   }
-  SUBCASE("it hears of its seat before") {
+  SUBCASE("it receives its seat before the record") {
     Three table;
-    const auto told = back(table, true);
+    const auto sent = back(table, true);
     const auto is_record = [](const auto& each) {
       return std::holds_alternative<coordinator::ShowRecord>(each);
     };
-    const auto record = std::ranges::find_if(told, is_record);
-    REQUIRE(record != told.end());
-    CHECK(said<link::Sealed>(coordinator::Actions(told.begin(), record), again).size() == 1);
+    const auto record = std::ranges::find_if(sent, is_record);
+    REQUIRE(record != sent.end());
+    CHECK(said<link::Sealed>(coordinator::Actions(sent.begin(), record), again).size() == 1);
   }
-  SUBCASE("it stands by already") {
+  SUBCASE("it is a standby already") {
     Three table;
     table.stands(t0);
     CHECK_FALSE(shows_record(back(table, false), again));
   }
 }
 
-TEST_CASE(
-    "the coordinator's right has an end as soon as enough can vote, be it that they come back") {
+TEST_CASE("the leader's lease has an end once enough nodes can vote, even after a reconnect") {
   Three table;
   table.close(t0, c);
   table.stands(t0 + 1s);
@@ -144,13 +143,13 @@ TEST_CASE(
   auto back = elastic(2);
   back.after = RoundNumber{1};
   back.restarts = table.job.terms().restarts;
-  coordinator::Actions told;
-  table.job.join(t0 + 2s, {LinkId{9}, "10.0.0.3", false}, back, told);
-  CHECK(said<link::Standby>(told, LinkId{9}).size() == 1);
+  coordinator::Actions sent;
+  table.job.join(t0 + 2s, {LinkId{9}, "10.0.0.3", false}, back, sent);
+  CHECK(said<link::Standby>(sent, LinkId{9}).size() == 1);
   CHECK(table.job.leadership().leads_until() == t0 + 2s + timeout);
 }
 
-TEST_CASE("there is no standby where it could not help, and none that has not said it can") {
+TEST_CASE("no standby is appointed where it could not help, or before a node says that it can") {
   const auto shows = [](JobTerms terms, int nodes, bool can, bool wanted) {
     Table table{terms};
     table.job = Job{terms, {.lease = 3s, .last_call = 30s, .standby = wanted}};
@@ -172,27 +171,27 @@ TEST_CASE("there is no standby where it could not help, and none that has not sa
   CHECK_FALSE(shows({.id = "j", .nodes_min = 3, .nodes_max = 3}, 3, true, true));
 }
 
-TEST_CASE(
-    "answers have a moment while there is a standby, and what is heard again extends the lead") {
+TEST_CASE("answers carry a time while there is a standby, and each heartbeat extends the lease") {
   Three table;
-  const auto before = table.beat(t0 + 1s, c, {});
+  const auto before = table.heartbeat(t0 + 1s, c, {});
   CHECK(said<link::Heartbeat>(before, c)[0].moment == link::AgentTime{});
   table.stands(t0 + 1s);
-  const auto answer = table.beat(t0 + 2s, c, {});
+  const auto answer = table.heartbeat(t0 + 2s, c, {});
   CHECK(said<link::Heartbeat>(answer, c)[0].moment == link::AgentTime{2s});
-  table.beat(t0 + 3s, c, t0 + 2s);
+  table.heartbeat(t0 + 3s, c, t0 + 2s);
   table.awake(t0 + 3s + 500ms);
   CHECK(table.job.leadership().leads_until() == t0 + 2s + timeout);
-  // Nobody hears of the future.
-  table.beat(t0 + 3s + 500ms, c, t0 + 1h);
+  // A message from the future does not count.
+  table.heartbeat(t0 + 3s + 500ms, c, t0 + 1h);
   table.awake(t0 + 4s);
   CHECK(table.job.leadership().leads_until() <= t0 + 4s + timeout);
 }
 
-TEST_CASE("a coordinator that nobody follows gives up before its standby may lead") {
+TEST_CASE("a coordinator without followers steps down before its standby may lead") {
   Three table;
   table.stands(t0);
-  table.hear(t0 + 3s, b, link::Heartbeat{});  // heard, but it hears nothing of us
+  // received, but it receives nothing from this coordinator
+  table.hear(t0 + 3s, b, link::Heartbeat{});
   table.hear(t0 + 3s, c, link::Heartbeat{});
   const auto actions = table.awake(t0 + timeout);
   CHECK(table.job.is_deposed());
@@ -210,7 +209,7 @@ TEST_CASE("a coordinator that nobody follows gives up before its standby may lea
   CHECK_FALSE(table.command(t0 + 5s, {.kind = OperatorCommand::Kind::stop}).outcome.is_done());
 }
 
-TEST_CASE("a coordinator that gave up leads again when no standby can have a majority any more") {
+TEST_CASE("a coordinator that stepped down leads again once no standby can get a majority") {
   Three table;
   table.stands(t0);
   for (const LinkId each : {b, c}) table.hear(t0 + 2s, each, link::Heartbeat{});
@@ -220,7 +219,7 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   table.close(t0 + 4s, c);
   table.close(t0 + 4s, a);
   const Caller again{LinkId{9}, "10.0.0.3"};
-  // On the link that it had it says nothing new; with a vote, or with its seat, it may still vote.
+  // On its old link it says nothing new; with a vote, or with its seat, it may still vote.
   auto join = elastic(2);
   CHECK_FALSE(table.job.takes_back_vote({c, "10.0.0.3"}, join));
   join.vote = RoundNumber{1};
@@ -228,7 +227,7 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   join.vote = {};
   join.after = RoundNumber{1};
   CHECK_FALSE(table.job.takes_back_vote(again, join));
-  // One of whom the round knows nothing has no vote to take back.
+  // A node that the round does not know has no vote to take back.
   CHECK_FALSE(table.job.takes_back_vote(again, elastic(7)));
   join.after = {};
   REQUIRE(table.job.takes_back_vote(again, join));
@@ -238,7 +237,7 @@ TEST_CASE("a coordinator that gave up leads again when no standby can have a maj
   CHECK_FALSE(table.job.is_deposed());
   CHECK_FALSE(table.job.check());
   CHECK(table.job.round().phase() == Round::Phase::draining);
-  // Its own node comes back, and the lease of the other ends.
+  // Its own node comes back, and the lease of the other node expires.
   table.job.join(t0 + 5s, {LinkId{10}, "10.0.0.1", /*local=*/true}, elastic(0), actions);
   CHECK(table.job.round().phase() == Round::Phase::draining);
   table.hear(t0 + 7s, LinkId{9}, link::Heartbeat{});
@@ -261,7 +260,7 @@ TEST_CASE("a master that is asked to end transfers leadership when its round has
   CHECK(said<link::Led>(offers, b) == std::vector{led});
   CHECK(said<link::Led>(offers, c).empty());
   CHECK_FALSE(table.command(t0 + 1s, {.kind = OperatorCommand::Kind::stop}).outcome.is_done());
-  SUBCASE("the standby leads, and says so: the others are sent there") {
+  SUBCASE("the standby leads and reports it: the other nodes are redirected") {
     coordinator::Actions actions;
     REQUIRE(table.job.step_aside(t0 + 1s, led, actions));
     CHECK(said<link::Led>(actions, a) == std::vector{led});
@@ -269,20 +268,20 @@ TEST_CASE("a master that is asked to end transfers leadership when its round has
     CHECK(table.job.transferred_to() == led);
     CHECK_FALSE(table.job.check());
   }
-  SUBCASE("it says nothing: whether it leads is not known, and nothing is decided here") {
+  SUBCASE("it does not answer: its role is unknown, and nothing is decided here") {
     const auto late = table.awake(t0 + 1s + bounds::hand_over_timeout);
     CHECK(said<link::Led>(late, c) == std::vector{led});
     CHECK(table.job.is_deposed());
   }
-  SUBCASE("it is of an older version, and goes on as before: the job ends") {
-    CHECK(said<link::Finish>(table.beat(t0 + 2s, b, t0 + 1s), c).empty());
-    const auto ends = table.beat(t0 + 2s, b, t0 + 1s + 1ms);
+  SUBCASE("it has an older version and continues as before: the job ends") {
+    CHECK(said<link::Finish>(table.heartbeat(t0 + 2s, b, t0 + 1s), c).empty());
+    const auto ends = table.heartbeat(t0 + 2s, b, t0 + 1s + 1ms);
     REQUIRE(said<link::Finish>(ends, c).size() == 1);
     CHECK(said<link::Finish>(ends, c)[0].exit_code == 128 + SIGTERM);
   }
 }
 
-TEST_CASE("a master that is interrupted ends its job, whether or not another node could lead") {
+TEST_CASE("an interrupted master ends its job, whether or not another node could lead") {
   Three table;
   table.stands(t0);
   table.hear(t0 + 1s, a, link::Leave{.signal = SIGINT, .reason = "asked to stop by SIGINT"});
@@ -294,7 +293,7 @@ TEST_CASE("a master that is interrupted ends its job, whether or not another nod
   CHECK(said<link::Finish>(ends, b)[0].exit_code == 128 + SIGINT);
 }
 
-TEST_CASE("a round that has broken is followed by another when its standby can lead it no more") {
+TEST_CASE("after a broken round the job waits until the standby can no longer lead that round") {
   Three table;
   table.stands(t0);
   table.hear(
@@ -302,7 +301,7 @@ TEST_CASE("a round that has broken is followed by another when its standby can l
       link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .status = {false, 7}}});
   table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
   table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = false});
-  // All have drained, and none of those who can vote knows that the round has ended.
+  // All nodes have drained, and no voter knows that the round has ended.
   const auto waits = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = false});
   CHECK_FALSE(table.job.over());
   CHECK(said<link::Finish>(waits, c).empty());
@@ -310,7 +309,7 @@ TEST_CASE("a round that has broken is followed by another when its standby can l
   CHECK(said<link::Finish>(ends, c).size() == 1);
 }
 
-TEST_CASE("a node may vote until its round has drained, and is asked to give that up then") {
+TEST_CASE("a node may vote until its round has drained, and is then asked to give up its vote") {
   Three table;
   table.stands(t0);
   const auto breaks = table.hear(
@@ -319,7 +318,7 @@ TEST_CASE("a node may vote until its round has drained, and is asked to give tha
   REQUIRE(said<link::Drain>(breaks, b).size() == 1);
   CHECK(said<link::Drain>(breaks, b)[0].keeps_vote);
   CHECK_FALSE(said<link::Drain>(breaks, b)[0].ends_job);
-  // Whoever leads in its place counts that failure.
+  // A successor counts that failure.
   CHECK(shows_record(breaks, b));
   table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
   table.hear(t0 + 1s, b, link::Drained{RoundNumber{1}});
@@ -333,7 +332,7 @@ TEST_CASE("a node may vote until its round has drained, and is asked to give tha
   CHECK(said<link::Finish>(ends, c).size() == 1);
 }
 
-TEST_CASE("no node may vote in a round with which the job ends, be it that this is known later") {
+TEST_CASE("no node may vote in a round that ends the job, even if this is known only later") {
   Three table;
   table.stands(t0);
   SUBCASE("from the beginning") {
@@ -354,7 +353,7 @@ TEST_CASE("no node may vote in a round with which the job ends, be it that this 
 
 namespace {
 
-// Five nodes, with restarts; that on link b stands by.
+// Five nodes, with restarts; the node on link b is the standby.
 struct Five : Table {
   static constexpr LinkId d{4};
   static constexpr LinkId e{5};
@@ -369,8 +368,8 @@ struct Five : Table {
     }
     hear(t0, b, link::Stands{RoundNumber{1}, 4711});
   }
-  // All but the standby.
-  void beat(TimePoint now, TimePoint moment) {
+  // All nodes but the standby.
+  void heartbeat(TimePoint now, TimePoint moment) {
     const auto said = std::chrono::floor<link::AgentTime>(moment.time_since_epoch());
     for (const LinkId each : {c, d, e}) {
       hear(now, each, link::Heartbeat{.sent = link::AgentTime{1}, .moment = said});
@@ -390,31 +389,31 @@ TEST_CASE("a standby that leaves the round is replaced while the round drains") 
     breaks =
         table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host1"}).actions;
   }
-  SUBCASE("it is silent, and lost") {
-    table.beat(t0 + 2s, t0 + 1s);
+  SUBCASE("it is silent and lost") {
+    table.heartbeat(t0 + 2s, t0 + 1s);
     breaks = table.awake(t0 + 3s);
   }
-  SUBCASE("it is lost when the round drains already") {
+  SUBCASE("it is lost while the round drains") {
     table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
-    table.beat(t0 + 2s, t0 + 1s);
+    table.heartbeat(t0 + 2s, t0 + 1s);
     breaks = table.awake(t0 + 3s);
   }
   CHECK(shows_record(breaks, c));
   CHECK(table.job.leadership().standby() == c);
   CHECK_FALSE(table.job.leadership().standby_place());
   for (const auto& drain : said<link::Drain>(breaks, Five::d)) CHECK(drain.keeps_vote);
-  // Of the four nodes that are left, the one of the coordinator among them.
+  // Of the four nodes that remain, the coordinator's node included.
   CHECK(table.job.record().votes_needed == 3);
-  const auto told = table.hear(t0 + 3s, c, link::Stands{RoundNumber{1}, 4712});
+  const auto sent = table.hear(t0 + 3s, c, link::Stands{RoundNumber{1}, 4712});
   const link::Standby place{RoundNumber{1}, "10.0.0.3", 4712};
   for (const LinkId each : {a, c, Five::d, Five::e}) {
-    CHECK(said<link::Standby>(told, each) == std::vector{place});
+    CHECK(said<link::Standby>(sent, each) == std::vector{place});
   }
   CHECK(table.job.leadership().leads_until());
   CHECK_FALSE(table.job.check());
 }
 
-TEST_CASE("a standby needs fewer votes where nodes that could vote for it have left the round") {
+TEST_CASE("a standby needs fewer votes when nodes that could vote for it have left the round") {
   Five table;
   SUBCASE("without a spare") {}
   SUBCASE("with spares, which have no vote") {
@@ -432,7 +431,7 @@ TEST_CASE("a standby needs fewer votes where nodes that could vote for it have l
   }
   CHECK(table.job.record().votes_needed == 2);
   CHECK(table.job.leadership().standby() == b);
-  // With the next it would have no majority beside the coordinator's node.
+  // With the next node gone it would have no majority beside the coordinator's node.
   const auto last =
       table.hear(t0 + 1s, c, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
   CHECK_FALSE(shows_record(last, b));
@@ -441,7 +440,7 @@ TEST_CASE("a standby needs fewer votes where nodes that could vote for it have l
 TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
   Three table;
   table.stands(t0);
-  SUBCASE("it leaves: it asks nobody for another seat") {
+  SUBCASE("it leaves and does not ask for another seat") {
     for (const LinkId each : {b, c}) {
       table.hear(t0 + 1s, each, link::Leave{.signal = SIGTERM, .reason = "asked to stop"});
       table.hear(t0 + 1s, each, link::Drained{RoundNumber{1}});
@@ -451,7 +450,7 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
     table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
     CHECK(table.job.round().number() == RoundNumber{2});
   }
-  SUBCASE("it is dismissed while a round drains: it gives its vote up before it goes") {
+  SUBCASE("it is evicted while a round drains: it gives its vote up before it goes") {
     table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
     const auto asked =
@@ -463,7 +462,7 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
     const auto goes = table.hear(t0 + 1s, c, link::Drained{.round = RoundNumber{1}, .asked = true});
     CHECK(said<link::Dismissed>(goes, c).size() == 1);
   }
-  SUBCASE("and the others give theirs up before, which is enough") {
+  SUBCASE("the others give up their votes before, which is enough") {
     table.command(t0 + 1s, {.kind = OperatorCommand::Kind::restart});
     table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
     table.command(t0 + 1s, {.kind = OperatorCommand::Kind::drain, .whom = "host2"});
@@ -477,7 +476,7 @@ TEST_CASE("a node that leaves, or is asked to, keeps no vote") {
 
 namespace {
 
-// With restarts; every node but those has drained, and gives its vote up.
+// With restarts; all nodes but these have drained and given up their votes.
 struct Restarting : Three {
   explicit Restarting(int restarts_max) {
     const JobTerms terms{
@@ -506,7 +505,7 @@ const link::Leave sigterm{.signal = SIGTERM, .reason = "asked to stop by SIGTERM
 }  // namespace
 
 TEST_CASE("a master that is asked to end while its round drains transfers leadership as well") {
-  SUBCASE("the standby hears what has failed, and counts the restart") {
+  SUBCASE("the standby receives the failure and counts the restart") {
     Restarting table(1);
     table.fail(t0 + 1s);
     table.hear(t0 + 1s, a, sigterm);
@@ -526,21 +525,21 @@ TEST_CASE("a master that is asked to end while its round drains transfers leader
   }
 }
 
-TEST_CASE("where the standby is lost as well, a master that is asked to end finds another node") {
+TEST_CASE("a master that is asked to end after it lost its standby appoints another one") {
   Restarting table(0);
   table.hear(t0 + 1s, a, sigterm);
   table.drain(t0 + 1s, {a, c});
   table.hear(t0 + 3s, c, link::Heartbeat{});
-  const auto shows = table.awake(t0 + 4s);  // the lease of b is over
+  const auto shows = table.awake(t0 + 4s);  // the lease of b has expired
   CHECK(shows_record(shows, c));
   CHECK(said<link::Led>(shows, c).empty());
-  SUBCASE("it stands by, and leads") {
+  SUBCASE("it becomes the standby and then the leader") {
     const auto offers = table.stands(t0 + 4s, c);
     REQUIRE(said<link::Standby>(offers, c).size() == 1);
     CHECK(said<link::Standby>(offers, c)[0].address == "10.0.0.3");
     CHECK(said<link::Led>(offers, c) == std::vector{link::Led{"10.0.0.3", 4711}});
   }
-  SUBCASE("it is of an older version, and cannot: the job ends") {
+  SUBCASE("it has an older version and cannot: the job ends") {
     table.hear(t0 + 6s, c, link::Heartbeat{});
     const auto ends = table.awake(t0 + 4s + bounds::hand_over_timeout);
     CHECK(said<link::Finish>(ends, c).size() == 1);
@@ -548,7 +547,7 @@ TEST_CASE("where the standby is lost as well, a master that is asked to end find
   }
 }
 
-TEST_CASE("a master that came anew sends its nodes to whoever leads, and not those of a round") {
+TEST_CASE("a restarted master redirects new nodes to the leader, but not the nodes of a round") {
   Table table{JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}};
   table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 30s, .standby = true}};
   table.join(t0, a, elastic(0), true);
@@ -563,7 +562,7 @@ TEST_CASE("a master that came anew sends its nodes to whoever leads, and not tho
   CHECK_FALSE(sealed.job.is_deposed());
 }
 
-TEST_CASE("a job that may be led already waits for whoever leads it to find its master") {
+TEST_CASE("a job that may already have a leader waits for its message before the first round") {
   Table table{JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3}};
   table.job = Job{table.job.terms(), {.lease = 3s, .last_call = 1s, .standby = true}};
   table.join(t0, a, elastic(0), true);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the coordinator makes of nodes that die, sleep, are cut off, or come back, and of its own
-// sleep.
+// How the coordinator treats nodes that die, sleep, are cut off, or come back, and its own sleep.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +18,7 @@ link::Join any_of_three(std::string host) {
   return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 1, .nodes_max = 3};
 }
 
-// Three nodes of an elastic job, all seated; b and c are far away.
+// Three nodes of an elastic job, all with a seat; b and c are remote.
 struct Three : Table {
   Three() : Table{0, 1, 3} {
     join(t0, a, any_of_three("alpha"), true);
@@ -30,7 +29,7 @@ struct Three : Table {
 
 }  // namespace
 
-TEST_CASE("a dead agent: its link breaks, and when the lease is over the others go on") {
+TEST_CASE("after an agent dies its link breaks, and the others continue when its lease expires") {
   Three three;
   three.close(t0 + 1s, b);
   three.hear(t0 + 2s, c, link::Heartbeat{});
@@ -39,7 +38,7 @@ TEST_CASE("a dead agent: its link breaks, and when the lease is over the others 
   CHECK(said<link::Sealed>(next, c)[0].group_world_size == 2);
 }
 
-TEST_CASE("the next round says that a node was lost, whatever the survivors have seen of it") {
+TEST_CASE("the next round reports a lost node, whatever the survivors have noticed") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
   const link::Failure gone{
@@ -54,16 +53,16 @@ TEST_CASE("the next round says that a node was lost, whatever the survivors have
   CHECK(verdict->cause == link::node_lost);
   CHECK(verdict->host == "beta");
   CHECK(verdict->rank == Rank{1});
-  // The agent of the coordinator's own process has received it already.
+  // The agent in the coordinator's own process has received it already.
   CHECK_FALSE(said<link::Sealed>(next, a)[0].failed_before);
 }
 
-TEST_CASE("a silent network, a half-open link, a way back that is cut: silence is all there is") {
+TEST_CASE("silence alone marks a node as lost: a dead network, a half-open link, a one-way link") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
   const auto lost = three.awake(t0 + 3s);
   CHECK(said<link::Drain>(lost, a).size() == 1);
-  // Its link looks sound from here, so it is cut: nothing that still comes out of it is heard.
+  // Its link looks healthy from here, so it is closed: later messages on it are ignored.
   CHECK(std::any_of(lost.begin(), lost.end(), [](const coordinator::Action& action) {
     const auto* hang_up = std::get_if<coordinator::HangUp>(&action);
     return hang_up != nullptr && hang_up->link == b;
@@ -72,18 +71,18 @@ TEST_CASE("a silent network, a half-open link, a way back that is cut: silence i
   CHECK(three.hear(t0 + 3s, b, link::Drained{RoundNumber{1}}).empty());
 }
 
-TEST_CASE("the way to a node is cut while its words arrive: it gives up itself and is missed") {
+TEST_CASE("a node that can send but not receive gives up itself and is lost") {
   Three three;
   three.hear(t0 + 2s, b, link::Heartbeat{});
   three.hear(t0 + 2s, c, link::Heartbeat{});
-  // It hears no answer, ends its workers, and its link ends with it.
+  // It receives no answer, ends its workers, and closes its link.
   three.close(t0 + 3s, b);
   CHECK(said<link::Drain>(three.advance(t0 + 4s), a).empty());
   three.hear(t0 + 4s, c, link::Heartbeat{});
   CHECK(said<link::Drain>(three.awake(t0 + 5s), a).size() == 1);
 }
 
-TEST_CASE("an agent that slept longer than its lease is refused with what it still is of") {
+TEST_CASE("an agent that slept longer than its lease is rejected for its old round") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
   three.awake(t0 + 3s);
@@ -96,7 +95,7 @@ TEST_CASE("an agent that slept longer than its lease is refused with what it sti
   CHECK(three.job.round().size() == 2);
 }
 
-TEST_CASE("an agent whose workers are gone already comes in again as anybody would") {
+TEST_CASE("an agent whose workers have ended rejoins like a new one") {
   Three three;
   three.hear(t0 + 2s, c, link::Heartbeat{});
   three.awake(t0 + 3s);
@@ -111,7 +110,7 @@ TEST_CASE("an agent whose workers are gone already comes in again as anybody wou
 
 namespace {
 
-// From the address from which the older link came.
+// From the address of the older link.
 coordinator::Actions join_from(Table& table, LinkId older, LinkId link, link::Join what) {
   what.restarts = table.job.terms().restarts;
   coordinator::Actions actions;
@@ -122,38 +121,38 @@ coordinator::Actions join_from(Table& table, LinkId older, LinkId link, link::Jo
 
 }  // namespace
 
-TEST_CASE("an agent that missed its seat because its link broke is told again") {
+TEST_CASE("an agent that missed its seat because its link broke receives it again") {
   Table table{1};
   table.seal();
   table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{0}}});
-  const auto told = table.drained(t0, 1, {b, a});  // What b is told is lost on the way.
+  const auto sent = table.drained(t0, 1, {b, a});  // the message to b is lost
   auto back = node(1);
   back.after = RoundNumber{1};
   back.idle = true;
   const auto again = table.join(t0 + 1s, c, back);
   CHECK(said<link::Drain>(again, a).empty());
   CHECK(said<link::Sealed>(again, a).empty());
-  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(told, b));
+  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(sent, b));
   CHECK(said<link::Sealed>(again, c)[0].restart_count == 1);
-  // Until it says that it has heard.
+  // Until b confirms it.
   back.after = RoundNumber{2};
   back.idle = false;
   const auto heard = table.join(t0 + 2s, LinkId{9}, back);
   CHECK(said<link::Sealed>(heard, LinkId{9}).empty());
 }
 
-TEST_CASE("an agent that has never had a seat is told of its first again") {
+TEST_CASE("an agent that never had a seat receives its first seat again") {
   Table table;
   table.join(t0, a, node(0));
-  const auto told = table.join(t0, b, node(1));
+  const auto sent = table.join(t0, b, node(1));
   auto back = node(1);
   back.fresh = true;
   const auto again = join_from(table, b, c, back);
   CHECK(said<link::Drain>(again, a).empty());
-  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(told, b));
+  CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(sent, b));
 }
 
-TEST_CASE("an agent that has been in a later round is told of no seat in an older one") {
+TEST_CASE("an agent that was in a later round does not receive a seat of an older one") {
   Table table;
   table.join(t0, a, node(0));
   table.join(t0, b, node(1));
@@ -165,7 +164,7 @@ TEST_CASE("an agent that has been in a later round is told of no seat in an olde
   CHECK(said<link::Drain>(again, a)[0].reason == "node 1 on host1 rejoined without its workers");
 }
 
-TEST_CASE("of three nodes each is told of its seat again as it was told at first") {
+TEST_CASE("each of three nodes receives the same seat again") {
   const JobTerms terms{.id = "j", .nodes_min = 3, .nodes_max = 3};
   const auto of_three = [&](int rank) {
     auto join = node(rank, rank + 1);
@@ -174,7 +173,7 @@ TEST_CASE("of three nodes each is told of its seat again as it was told at first
     join.fresh = true;
     return join;
   };
-  // The master is the one in the coordinator's process, or else the first.
+  // The master is the node in the coordinator's process, or else the first one.
   for (const int local : {-1, 1}) {
     Table table{terms};
     coordinator::Actions sealed;
@@ -191,9 +190,9 @@ TEST_CASE("of three nodes each is told of its seat again as it was told at first
   }
 }
 
-TEST_CASE("the master is told of its seat again with an address of another node") {
+TEST_CASE("the master receives its seat again with an address of another node") {
   Table table;
-  const auto told = table.join(t0, a, node(0));
+  const auto sent = table.join(t0, a, node(0));
   const auto sealed = table.join(t0, b, node(1));
   auto back = node(0);
   back.fresh = true;
@@ -201,7 +200,7 @@ TEST_CASE("the master is told of its seat again with an address of another node"
   CHECK(said<link::Sealed>(again, c) == said<link::Sealed>(sealed, a));
 }
 
-TEST_CASE("an agent that may have had its seat and given it up is not told again") {
+TEST_CASE("an agent that may have given its seat up does not receive it again") {
   Table table;
   table.join(t0, a, node(0));
   table.join(t0, b, node(1));
@@ -213,7 +212,7 @@ TEST_CASE("an agent that may have had its seat and given it up is not told again
   CHECK(said<link::Sealed>(next, c)[0].restart_count == 0);
 }
 
-TEST_CASE("a resumed agent is answered, so that it knows that its own lease goes on") {
+TEST_CASE("a resumed agent gets an answer, so it knows that its lease continues") {
   Three three;
   three.close(t0 + 1s, b);
   auto again = any_of_three("beta");
@@ -225,17 +224,17 @@ TEST_CASE("a resumed agent is answered, so that it knows that its own lease goes
 }
 
 TEST_CASE(
-    "a coordinator that was stopped for longer than the lease loses nobody who spoke meanwhile") {
+    "a coordinator that was suspended for longer than the lease keeps nodes that sent messages") {
   Three three;
   const TimePoint awake = t0 + 60s;
   CHECK(said<link::Drain>(three.advance(awake), a).empty());
-  // Now it reads what has come while it slept: b has spoken, c has not.
+  // Now it reads what arrived while it slept: b has sent a message, c has not.
   three.hear(awake + 1ms, b, link::Heartbeat{});
   const auto lost = three.awake(awake + 3s);
   CHECK(said<link::Drain>(lost, b)[0].reason == "node 2 on gamma is lost");
 }
 
-TEST_CASE("a node's wall clock that jumps disturbs nobody") {
+TEST_CASE("a jump of a node's wall clock has no effect") {
   Three three;
   link::Failed failed{.round = RoundNumber{1}, .failure = {.rank = Rank{1}, .host = "beta"}};
   failed.failure.time = WallTime{std::chrono::microseconds{-1}};
@@ -248,7 +247,7 @@ TEST_CASE("a node's wall clock that jumps disturbs nobody") {
   CHECK(said<link::Finish>(three.drained(t0 + 2s, 1, {a, b, c}), a)[0].root->rank == Rank{1});
 }
 
-TEST_CASE("a round is broken once for all who come until the last call is over") {
+TEST_CASE("a round is interrupted once for all nodes that join within the settle window") {
   Table table{0, 1, 9};
   const auto come = [&table](TimePoint now, std::uint64_t link) {
     auto join = any_of_three("h" + std::to_string(link));
@@ -269,14 +268,14 @@ TEST_CASE("a round is broken once for all who come until the last call is over")
   const auto polite = said<link::Drain>(table.advance(t0 + 70s), a);
   REQUIRE(polite.size() == 1);
   CHECK(polite[0].reason == "3 more nodes joined");
-  // One that comes while the round drains is let in with them.
+  // A node that joins while the round drains is included.
   CHECK(said<link::Drain>(come(t0 + 71s, 5), a).empty());
   const auto next = table.drained(t0 + 71s, 1, {a});
   CHECK(said<link::Sealed>(next, LinkId{5})[0].group_world_size == 5);
   CHECK(said<link::Sealed>(next, a)[0].restart_count == 0);
 }
 
-TEST_CASE("a polite break is not spoilt by a worker that ends badly because of it") {
+TEST_CASE("a worker that fails because of a planned interruption does not turn it into a failure") {
   Three three;
   three.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
   link::Failed failed{.round = RoundNumber{1}, .failure = {.rank = Rank{2}, .host = "gamma"}};
@@ -287,17 +286,16 @@ TEST_CASE("a polite break is not spoilt by a worker that ends badly because of i
   CHECK(said<link::Sealed>(next, a)[0].group_world_size == 2);
 }
 
-TEST_CASE(
-    "a coordinator that was stopped for less than the lease, until it ends, reads first, too") {
+TEST_CASE("a coordinator that was suspended until a lease expires reads its messages first") {
   Three three;
-  // It wakes just when the lease of b and c is over; both have spoken while it slept.
+  // It wakes just when the leases of b and c expire; both have sent messages meanwhile.
   CHECK(said<link::Drain>(three.advance(t0 + 3s), a).empty());
   three.hear(t0 + 3s, b, link::Heartbeat{});
   three.hear(t0 + 3s, c, link::Heartbeat{});
   CHECK(said<link::Drain>(three.awake(t0 + 5s), a).empty());
 }
 
-TEST_CASE("who has done its part and is lost in the same moment as another is let go once") {
+TEST_CASE("a finished node that is lost together with another is released once") {
   Three three;
   three.hear(t0 + 1s, c, link::Succeeded{RoundNumber{1}});
   three.close(t0 + 1s, c, true);
@@ -307,26 +305,27 @@ TEST_CASE("who has done its part and is lost in the same moment as another is le
   CHECK(three.job.round().find(c) == nullptr);
 }
 
-TEST_CASE("nodes that fall silent in one moment are lost together, and no round begins with one") {
+TEST_CASE("nodes that fall silent together are lost together, and no round starts between") {
   Table table{1};
-  const auto anybody = [](std::string host) {
+  const auto node_on = [](std::string host) {
     return link::Join{
         .job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = 2};
   };
-  table.join(t0, a, anybody("alpha"), true);
-  table.join(t0, b, anybody("beta"));
-  table.join(t0, c, anybody("gamma"));  // A spare.
+  table.join(t0, a, node_on("alpha"), true);
+  table.join(t0, b, node_on("beta"));
+  table.join(t0, c, node_on("gamma"));  // A spare.
   table.hear(t0, a, link::Failed{.round = RoundNumber{1}, .failure = {.status = {false, 3}}});
   table.hear(t0, a, link::Drained{RoundNumber{1}});
   const auto lost = table.awake(t0 + 3s);
-  // Had it been sealed between the two, it would have been broken in the same breath.
+  // A round sealed between the two would have been interrupted immediately.
   CHECK(said<link::Sealed>(lost, a).empty());
   CHECK(table.job.round().phase() == Round::Phase::gathering);
   CHECK(table.job.round().size() == 1);
-  CHECK(said<link::Sealed>(table.join(t0 + 4s, LinkId{9}, anybody("delta")), a).size() == 1);
+  CHECK(said<link::Sealed>(table.join(t0 + 4s, LinkId{9}, node_on("delta")), a).size() == 1);
 }
 
-TEST_CASE("a node that was asked to stop and goes is not reported as one that left while waiting") {
+TEST_CASE(
+    "a node that leaves because it was asked to stop is not reported as a waiting node that left") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
@@ -337,7 +336,7 @@ TEST_CASE("a node that was asked to stop and goes is not reported as one that le
   }
 }
 
-TEST_CASE("a node that falls silent after it was asked to stop is no failure of the job") {
+TEST_CASE("a node that falls silent after it was asked to stop is not a failure") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});

@@ -18,7 +18,7 @@ link::Join join_of(int node) {
   return {.job = "j", .host = "host" + std::to_string(node), .pid = 100 + node, .agent = 7u};
 }
 
-// Three nodes with a seat, on links 1 to 3, of which the first hosts the coordinator.
+// Three nodes with a seat, on links 1 to 3; the first hosts the coordinator.
 JobNodes seated() {
   JobNodes nodes{3s};
   for (int node = 0; node < 3; ++node) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What an operator asks of a job, what becomes of it, and when it is refused.
+// Operator commands on a job: their effect, and when they are rejected.
 
 #include <doctest/doctest.h>
 
@@ -31,12 +31,12 @@ OperatorCommand include(std::string host) {
   return {.kind = OperatorCommand::Kind::include, .whom = std::move(host)};
 }
 
-// A node that has no wish for a rank; of a job of a fixed size, or of one from 2 to 3.
+// A node that asks for no rank, of a fixed-size job or of a job of 2 to 3 nodes.
 link::Join any(std::string host, int nodes_max = 2) {
   return {.job = "j", .host = std::move(host), .pid = 7, .nodes_min = 2, .nodes_max = nodes_max};
 }
 
-// Two nodes run, and a third is a spare: a fixed size of two.
+// A fixed-size job of two nodes that run, and a spare.
 struct WithSpare : Table {
   WithSpare() {
     join(t0, a, any("host-a"), true);
@@ -57,7 +57,7 @@ bool refused(const Table::Asked& asked, Outcome kind, std::string_view words) {
 
 // --- stop ----------------------------------------------------------------------------------------
 
-TEST_CASE("stop ends the job on every node as SIGTERM would, and the report says who and why") {
+TEST_CASE("stop ends the job on every node like SIGTERM, and the report says who asked and why") {
   Table table;
   table.seal();
   const auto asked = table.command(t0 + 1s, stop);
@@ -78,7 +78,7 @@ TEST_CASE("stop ends a job that still waits for nodes") {
   CHECK(said<link::Finish>(asked.actions, a)[0].exit_code == 143);
 }
 
-TEST_CASE("a failure before the stop is still what the job ended of") {
+TEST_CASE("a failure before the stop remains the result of the job") {
   Table table{3};
   table.seal();
   table.hear(t0 + 1s, b,
@@ -90,7 +90,7 @@ TEST_CASE("a failure before the stop is still what the job ended of") {
         "rank 2 on host1 failed; not restarted: uid 0 (root) stopped the job: maintenance");
 }
 
-TEST_CASE("a stop overtakes whatever ends the round politely") {
+TEST_CASE("stop takes precedence over a planned interruption of the round") {
   Table table;
   table.seal();
   table.command(t0 + 1s, restart);
@@ -100,7 +100,7 @@ TEST_CASE("a stop overtakes whatever ends the round politely") {
   CHECK(said<link::Finish>(last, b)[0].reason == "uid 0 (root) stopped the job: maintenance");
 }
 
-TEST_CASE("what is asked twice, or after the end, gets a sentence") {
+TEST_CASE("a command that is repeated, or comes after the end, is answered with a reason") {
   Table table;
   table.seal();
   table.command(t0 + 1s, stop);
@@ -118,7 +118,7 @@ TEST_CASE("what is asked twice, or after the end, gets a sentence") {
 
 // --- restart -------------------------------------------------------------------------------------
 
-TEST_CASE("restart begins the next round with everybody and spends no restart") {
+TEST_CASE("restart starts the next round with all nodes and costs no restart") {
   Table table{0};
   table.seal();
   const auto asked = table.command(t0 + 1s, restart);
@@ -130,7 +130,7 @@ TEST_CASE("restart begins the next round with everybody and spends no restart") 
   CHECK(said<link::Sealed>(next, b)[0].restart_count == 0);
 }
 
-TEST_CASE("workers that fail because the round is restarted are nobody's failure") {
+TEST_CASE("workers that fail because the round is restarted are not counted as failures") {
   Table table{0};
   table.seal();
   table.command(t0 + 1s, restart);
@@ -139,7 +139,7 @@ TEST_CASE("workers that fail because the round is restarted are nobody's failure
   CHECK(said<link::Sealed>(table.drained(t0 + 3s, 1, {a, b}), a).size() == 1);
 }
 
-TEST_CASE("there is nothing to restart while nobody runs") {
+TEST_CASE("restart is rejected while no round runs") {
   Table table;
   table.join(t0, a, node(0), true);
   refused(table.command(t0, restart), Outcome::not_now, "1 of 2 nodes have joined");
@@ -147,7 +147,7 @@ TEST_CASE("there is nothing to restart while nobody runs") {
 
 // --- save ----------------------------------------------------------------------------------------
 
-TEST_CASE("save names one moment, to each node by its own clock") {
+TEST_CASE("save gives each node the same moment by its own clock") {
   Table table;
   table.seal();
   // b's clock is an hour ahead.
@@ -164,7 +164,7 @@ TEST_CASE("save names one moment, to each node by its own clock") {
   CHECK(there[0] == link::Save{RoundNumber{1}, SIGUSR1, 1h + 3s});
 }
 
-TEST_CASE("save is for those who still compute, once at a time, and for all of them or none") {
+TEST_CASE("save asks only ranks that still run, once at a time, and needs a link to each of them") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
@@ -177,7 +177,8 @@ TEST_CASE("save is for those who still compute, once at a time, and for all of t
   refused(table.command(t0 + 5s, save), Outcome::not_now, "lost contact with node 1 on host1");
 }
 
-TEST_CASE("a preemption notice of one node has all ranks save, and is answered as any heartbeat") {
+TEST_CASE(
+    "a preemption notice of one node makes all ranks save, and is answered like a heartbeat") {
   Table table;
   table.seal();
   const auto actions = table.hear(
@@ -191,7 +192,7 @@ TEST_CASE("a preemption notice of one node has all ranks save, and is answered a
   CHECK(said<link::Heartbeat>(own, a).empty());
 }
 
-TEST_CASE("a signal that ends or halts workers saves nothing") {
+TEST_CASE("save rejects a signal that ends or stops workers") {
   Table table;
   table.seal();
   for (const int signal : {SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGTSTP, SIGHUP}) {
@@ -218,7 +219,7 @@ TEST_CASE("a drained node leaves and a spare takes over") {
   CHECK(table.job.round().find(b) == nullptr);
 }
 
-TEST_CASE("elastic: the others go on as fewer, while they are enough") {
+TEST_CASE("elastic: the others continue while enough nodes remain") {
   Table table{0, 2, 3};
   for (const auto& [link, host] : {std::pair{a, "host-a"}, {b, "host-b"}, {c, "host-c"}}) {
     table.join(t0, link, any(host, 3), link == a);
@@ -230,20 +231,20 @@ TEST_CASE("elastic: the others go on as fewer, while they are enough") {
           "only 1 node would be left, but the job needs at least 2");
 }
 
-TEST_CASE("a node without which nobody can go on is not drained") {
+TEST_CASE("a node that the job cannot do without is not drained") {
   Table table;
   table.seal();
   refused(table.command(t0, drain("1")), Outcome::not_now, "start another node first");
   refused(table.command(t0, drain("0")), Outcome::not_now, "hosts the coordinator");
   refused(table.command(t0, drain("2")), Outcome::unknown, "its nodes are node 0 on host0");
-  refused(table.command(t0, drain("nobody")), Outcome::unknown, "\"nobody\"");
+  refused(table.command(t0, drain("nowhere")), Outcome::unknown, "\"nowhere\"");
   WithSpare finished;
   finished.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
   refused(finished.command(t0 + 1s, drain("1")), Outcome::not_now,
           "have finished and would have to repeat their work");
 }
 
-TEST_CASE("a spare leaves at once, and disturbs nobody") {
+TEST_CASE("a drained spare leaves at once without effect on the job") {
   WithSpare table;
   const auto asked = table.command(t0 + 1s, drain("10.0.0.3"));
   CHECK(said<link::Dismissed>(asked.actions, c).size() == 1);
@@ -251,13 +252,13 @@ TEST_CASE("a spare leaves at once, and disturbs nobody") {
   CHECK(table.job.round().size() == 2);
 }
 
-TEST_CASE("who is drained twice leaves once") {
+TEST_CASE("a node that is drained twice leaves once") {
   WithSpare table;
   table.command(t0 + 1s, drain("1"));
   refused(table.command(t0 + 1s, drain("1")), Outcome::not_now, "is already leaving");
 }
 
-TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
+TEST_CASE("a drained node that falls silent before it has left is not a failure") {
   WithSpare table;
   table.command(t0 + 1s, drain("1"));
   table.close(t0 + 1s, b, true);
@@ -267,7 +268,7 @@ TEST_CASE("a node that leaves and falls silent meanwhile is no failure") {
   CHECK(said<link::Sealed>(next, c).size() == 1);
 }
 
-TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there is welcome") {
+TEST_CASE("an agent that missed its eviction receives it again, and a new cpprun there may join") {
   WithSpare table;
   table.command(t0 + 1s, drain("1"));
   table.hear(t0 + 2s, b, link::Drained{RoundNumber{1}});
@@ -275,8 +276,8 @@ TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there 
   again.after = RoundNumber{1};
   again.idle = true;
   const LinkId newer{4};
-  const auto told = table.join(t0 + 3s, newer, again);
-  CHECK(said<link::Dismissed>(told, newer).size() == 1);
+  const auto sent = table.join(t0 + 3s, newer, again);
+  CHECK(said<link::Dismissed>(sent, newer).size() == 1);
   CHECK(table.job.round().find(newer) == nullptr);
   link::Join other = any("host-b");
   other.pid = 8;
@@ -286,7 +287,7 @@ TEST_CASE("an agent that missed its dismissal is told again; a new cpprun there 
 
 // --- hosts ---------------------------------------------------------------------------------------
 
-TEST_CASE("an excluded host leaves, and gets no seat before its time") {
+TEST_CASE("an excluded host leaves and gets no seat until its exclusion ends") {
   WithSpare table;
   const auto asked = table.command(t0 + 1s, exclude("host-b", 60s));
   CHECK(asked.outcome.sentence ==
@@ -294,15 +295,15 @@ TEST_CASE("an excluded host leaves, and gets no seat before its time") {
   table.drained(t0 + 2s, 1, {b, a});
   link::Join other = any("host-b");
   other.pid = 8;
-  const auto told = table.join(t0 + 31s, LinkId{4}, other);
-  REQUIRE(said<link::Refused>(told, LinkId{4}).size() == 1);
-  CHECK(said<link::Refused>(told, LinkId{4})[0].reason ==
+  const auto sent = table.join(t0 + 31s, LinkId{4}, other);
+  REQUIRE(said<link::Refused>(sent, LinkId{4}).size() == 1);
+  CHECK(said<link::Refused>(sent, LinkId{4})[0].reason ==
         "host-b is excluded for 30 s more: uid 0 (root) excluded host-b");
   table.join(t0 + 61s, LinkId{5}, other);
   CHECK(table.job.round().find(LinkId{5}) != nullptr);
 }
 
-TEST_CASE("a host is excluded by its address as well, and may be included again") {
+TEST_CASE("a host can be excluded by its address and included again") {
   Table table;
   table.join(t0, a, node(0), true);
   CHECK(table.command(t0, exclude("10.0.0.2")).outcome.sentence ==
@@ -313,7 +314,7 @@ TEST_CASE("a host is excluded by its address as well, and may be included again"
   CHECK(said<link::Sealed>(table.join(t0 + 25h, b, node(1)), b).size() == 1);
 }
 
-TEST_CASE("a host without which nobody can go on is not excluded either") {
+TEST_CASE("a host that the job cannot do without is not excluded") {
   Table table;
   table.seal();
   refused(table.command(t0, exclude("host1")), Outcome::not_now, "start another node first");
@@ -322,13 +323,13 @@ TEST_CASE("a host without which nobody can go on is not excluded either") {
   CHECK_FALSE(table.job.objection_to_exclude("host2"));
 }
 
-TEST_CASE("a worker that ends badly of a restart that was asked for costs none") {
+TEST_CASE("a worker that fails because of a requested restart costs no restart") {
   Table table{3};
   table.seal();
   table.command(t0 + 5s, restart);
   link::Failed failed{.round = RoundNumber{1},
                       .failure = {.rank = Rank{3}, .status = {true, SIGSEGV}, .consequence = true}};
-  // By the clock of its node, as far as that is known, a moment before the order.
+  // A moment before the command, as far as the node's clock is known.
   failed.noticed = std::chrono::duration_cast<link::AgentTime>(4999ms);
   table.hear(t0 + 5100ms, b, failed);
   const auto next = table.drained(t0 + 6s, 1, {a, b});
@@ -340,7 +341,7 @@ TEST_CASE("a worker that ends badly of a restart that was asked for costs none")
 
 namespace {
 
-// Rounds of `a` and `b` in which a worker of `b` fails, from the first to the last of them.
+// Rounds of `a` and `b`, from first to last, in each of which a worker of `b` fails.
 coordinator::Actions fail_on_b(Table& table, std::uint32_t first, std::uint32_t last) {
   coordinator::Actions actions;
   for (std::uint32_t round = first; round <= last; ++round) {
@@ -370,7 +371,7 @@ JobTerms two_failures_are_enough(int nodes_max = 2) {
 
 }  // namespace
 
-TEST_CASE("a host on which rounds fail again and again leaves its seat to a spare, and stays out") {
+TEST_CASE("a host with repeated failures loses its seat to a spare and stays excluded") {
   Table table{two_failures_are_enough()};
   table.join(t0, a, any("host-a"), true);
   table.join(t0, b, any("host-b"));
@@ -388,11 +389,11 @@ TEST_CASE("a host on which rounds fail again and again leaves its seat to a spar
   REQUIRE(said<link::Refused>(again, LinkId{4}).size() == 1);
   CHECK(said<link::Refused>(again, LinkId{4})[0].reason.find("--max-host-failures=2") !=
         std::string::npos);
-  // An operator who has mended it may let it in.
+  // An operator who has repaired it may include it again.
   CHECK(table.command(t0 + 301s, include("host-b")).outcome.is_done());
 }
 
-TEST_CASE("a host without which the job cannot go on keeps its seat, and everybody is told why") {
+TEST_CASE("a host that the job cannot do without keeps its seat, and all nodes get the reason") {
   Table table{two_failures_are_enough()};
   table.join(t0, a, any("host-a"), true);
   table.join(t0, b, any("host-b"));
@@ -404,7 +405,7 @@ TEST_CASE("a host without which the job cannot go on keeps its seat, and everybo
   CHECK(said<link::Sealed>(last, b).size() == 1);
 }
 
-TEST_CASE("the coordinator's own host is never left out") {
+TEST_CASE("the coordinator's own host is never excluded") {
   Table table{two_failures_are_enough()};
   table.join(t0, a, any("host-b"), true);
   table.join(t0, b, any("host-b"));

@@ -18,7 +18,7 @@ const ClockPair written{.now = TimePoint{1000h}, .wall = WallTime{std::chrono::h
 
 }  // namespace
 
-TEST_CASE("what is written is read again, member by member") {
+TEST_CASE("every member of a job record survives a round trip") {
   const JobRecord record = recorded_job(written.now);
   const auto read = read_job_record(job_record_bytes(record, written), written);
   REQUIRE(read);
@@ -43,9 +43,9 @@ TEST_CASE("what is written is read again, member by member") {
   CHECK(read->evicted_nodes == record.evicted_nodes);
 }
 
-TEST_CASE("moments outlive the clock that decides") {
+TEST_CASE("times in a record stay valid after a restart of the monotonic clock") {
   const JobRecord record = recorded_job(written.now);
-  // Ten seconds later, on a machine that was started a minute ago.
+  // Ten seconds later, on a machine that booted a minute ago.
   const ClockPair later{.now = TimePoint{60s}, .wall = written.wall + 10s};
   const auto read = read_job_record(job_record_bytes(record, written), later);
   REQUIRE(read);
@@ -55,7 +55,7 @@ TEST_CASE("moments outlive the clock that decides") {
   CHECK(*read->exclusions[0].until == later.now + 50s);
 }
 
-TEST_CASE("no wall clock that was set back makes anybody wait, or the past come again") {
+TEST_CASE("a wall clock that was set back neither delays a job nor repeats the past") {
   const JobRecord record = recorded_job(written.now);
   const ClockPair earlier{.now = written.now, .wall = written.wall - 1000h};
   const auto read = read_job_record(job_record_bytes(record, written), earlier);
@@ -64,7 +64,7 @@ TEST_CASE("no wall clock that was set back makes anybody wait, or the past come 
   CHECK(*read->pause_until <= earlier.now + record.nodes[0].join.restarts.pause_max());
 }
 
-TEST_CASE("the writer of a record was alive when its directory says, if that is not too old") {
+TEST_CASE("the writer of a record was alive at its file's time, if that is plausible") {
   JobRecord record = recorded_job(written.now);
   record.sealed_at = written.now - 60s;
   const auto alive = [&](Duration ago) {
@@ -73,14 +73,14 @@ TEST_CASE("the writer of a record was alive when its directory says, if that is 
   };
   CHECK(alive(10s) == written.now - 10s);
   CHECK(alive(60s) == written.now - 60s);
-  // Of a writer before the one that has written this.
+  // Of an earlier writer than the record's.
   CHECK_FALSE(alive(61s));
   CHECK_FALSE(writer_alive_at(record, std::nullopt, written));
-  // A clock was set back.
+  // A clock that was set back.
   CHECK(alive(-1000h) == written.now);
 }
 
-TEST_CASE("bytes are CBOR of an object that names its version") {
+TEST_CASE("a record is CBOR of an object that names its version") {
   const auto json = nlohmann::json::from_cbor(job_record_bytes(recorded_job(written.now), written));
   CHECK(json.at("cpprund_job") == 1);
   CHECK(json.at("phase") == "draining");

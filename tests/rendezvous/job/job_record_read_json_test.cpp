@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records that are none.
+// Invalid records.
 
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ std::string refusal_of_changed(const std::function<void(Json&)>& change) {
 
 }  // namespace
 
-TEST_CASE("what is no record is refused in words") {
+TEST_CASE("an invalid record is rejected with a reason") {
   CHECK(refusal("").starts_with("is not a job record of cpprund"));
   CHECK(refusal("{}").starts_with("is not a job record of cpprund"));
   CHECK(refusal_of_changed([](Json& json) { json["cpprund_job"] = 2; }) ==
@@ -62,7 +62,7 @@ TEST_CASE("what is no record is refused in words") {
         }).ends_with("(restarts_used)"));
 }
 
-TEST_CASE("each member is needed, and none of another kind ends the program") {
+TEST_CASE("each member is required, and a member of another type is rejected without a crash") {
   const Json whole = Json::from_cbor(job_record_bytes(recorded_job(moment.now), moment));
   std::size_t members = 0;
   const std::function<void(const Json::json_pointer&, const Json&)> spoil =
@@ -79,7 +79,7 @@ TEST_CASE("each member is needed, and none of another kind ends the program") {
           Json::to_cbor(changed, bytes);
           const auto read = read_job_record(bytes, moment);
           if (!read) continue;
-          // What is taken can be gone on with.
+          // A job can continue from an accepted record.
           Job job(moment.now, *read, {.lease = 3s}, LinkId{1});
           coordinator::Actions actions;
           job.advance(moment.now + 1h, actions);
@@ -88,14 +88,14 @@ TEST_CASE("each member is needed, and none of another kind ends the program") {
   spoil(Json::json_pointer(), whole);
   CHECK(members > 100);
   for (const auto& [key, value] : whole.items()) {
-    // Records of before there were several cppruns have none.
+    // Records from versions with a single cpprund lack these keys.
     const bool may_be_missing = key == "patience_ms" || key == "votes_needed";
     const std::string refusal = refusal_of_changed([&key](Json& json) { json.erase(key); });
     CHECK_MESSAGE(refusal.empty() == may_be_missing, key);
   }
 }
 
-TEST_CASE("no cut and no flipped byte ends the program") {
+TEST_CASE("no truncation and no flipped byte ends the program") {
   const std::string whole = job_record_bytes(recorded_job(moment.now), moment);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CHECK(!refusal(whole.substr(0, size)).empty());
@@ -103,7 +103,7 @@ TEST_CASE("no cut and no flipped byte ends the program") {
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string changed = whole;
     changed[at] = static_cast<char>(changed[at] ^ 0x55);
-    (void)read_job_record(changed, moment);  // It ends, be it with a record of something else.
+    (void)read_job_record(changed, moment);  // It returns, possibly with the record of another job.
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job whose coordinator has ended, and another goes on with it.
+// A job whose coordinator has ended, and another coordinator that resumes it.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ constexpr LinkId old_b{102};
 constexpr LinkId new_a{201};
 constexpr LinkId new_b{202};
 
-// What the job of that table has left, in the hands of another coordinator.
+// What that table's job has left, resumed by another coordinator.
 struct Next {
   Next(TimePoint now, const Job& before) : Next(now, before.record()) {}
   Next(TimePoint now, const JobRecord& record, bool has_store = false)
@@ -50,7 +50,7 @@ struct Next {
   Job job;
 };
 
-// With the rules that its nodes were told, which each says again.
+// With the rules that its nodes received, which each node repeats.
 link::Join again(const Job& job, int rank, std::uint32_t round) {
   auto join = after(node(rank), round);
   join.restarts = job.terms().restarts;
@@ -66,7 +66,7 @@ struct Sealed : Table {
 
 }  // namespace
 
-TEST_CASE("a round begins anew when all of its nodes are back, and that costs no restart") {
+TEST_CASE("a round restarts when all of its nodes are back, and that costs no restart") {
   Sealed table;
   Next next{t0 + 60s, table.job};
   CHECK(next.job.has_lost_its_store());
@@ -87,7 +87,7 @@ TEST_CASE("a round begins anew when all of its nodes are back, and that costs no
   CHECK(next.job.admit("10.0.0.1"));
 }
 
-TEST_CASE("the budget, the past and the time are those of before") {
+TEST_CASE("the restart budget, the history and the time accounting are kept") {
   Sealed table{2};
   table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
   table.drained(t0 + 6s, 1, {a, b});
@@ -104,7 +104,7 @@ TEST_CASE("the budget, the past and the time are those of before") {
   CHECK(kept.round_end == before.round_end);
 }
 
-TEST_CASE("what fails without its store fails of that, and spends no restart") {
+TEST_CASE("a failure that follows the loss of the store is attributed to it and costs no restart") {
   Sealed table{1};
   Next next{t0 + 60s, table.job};
   next.join(t0 + 61s, new_a, again(next.job, 0, 1));
@@ -118,7 +118,7 @@ TEST_CASE("what fails without its store fails of that, and spends no restart") {
   CHECK(said<link::Sealed>(sealed, new_a)[0].restart_count == 0);
 }
 
-TEST_CASE("a node that is not back within the lease is lost, as ever") {
+TEST_CASE("a node that is not back within the lease is lost") {
   Sealed table{1};
   Next next{t0 + 60s, table.job};
   next.join(t0 + 61s, new_a, again(next.job, 0, 1));
@@ -130,7 +130,7 @@ TEST_CASE("a node that is not back within the lease is lost, as ever") {
   CHECK(said<link::Drain>(lost, new_a)[0].reason == "node 1 on host1 is lost");
 }
 
-TEST_CASE("who had done its part says so with its first word, and need not do it again") {
+TEST_CASE("a node that had finished says so in its first message and does not repeat its work") {
   Sealed table;
   table.hear(t0 + 5s, a, link::Succeeded{RoundNumber{1}});
   Next next{t0 + 60s, table.job};
@@ -145,7 +145,7 @@ TEST_CASE("who had done its part says so with its first word, and need not do it
   CHECK(said<link::Finish>(over, new_a)[0].exit_code == 0);
 }
 
-TEST_CASE("where stores are local nobody can go on without, and all begin anew") {
+TEST_CASE("with local stores the round cannot resume, and all nodes restart") {
   Table table{JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2, .store_is_local = true}};
   auto first = node(0);
   auto second = node(1);
@@ -161,7 +161,7 @@ TEST_CASE("where stores are local nobody can go on without, and all begin anew")
   CHECK(said<link::Drain>(back, new_b).size() == 1);
 }
 
-TEST_CASE("a job that was being ended ends, with the failure that was first") {
+TEST_CASE("a job that was ending ends with the failure that was first") {
   Sealed table;
   table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
   Next next{t0 + 6s, table.job};
@@ -177,7 +177,7 @@ TEST_CASE("a job that was being ended ends, with the failure that was first") {
   CHECK(said<link::Finish>(over, new_a)[0].root->rank == Rank{2});
 }
 
-TEST_CASE("who has not heard how the job ended hears it from the next coordinator") {
+TEST_CASE("a node that missed the end of the job receives it from the next coordinator") {
   Sealed table;
   table.hear(t0 + 5s, a, link::Succeeded{RoundNumber{1}});
   table.hear(t0 + 5s, b, link::Succeeded{RoundNumber{1}});
@@ -190,7 +190,7 @@ TEST_CASE("who has not heard how the job ended hears it from the next coordinato
   CHECK(said<link::Finish>(back, new_b)[0].exit_code == 0);
 }
 
-TEST_CASE("where all had drained the next round follows as soon as they are back") {
+TEST_CASE("after all nodes had drained, the next round starts as soon as they are back") {
   Sealed table{1};
   table.hear(t0 + 5s, b, link::Failed{RoundNumber{1}, {.rank = Rank{2}, .status = {false, 7}}, {}});
   table.close(t0 + 6s, b, true);
@@ -211,7 +211,7 @@ TEST_CASE("where all had drained the next round follows as soon as they are back
   CHECK(said<link::Sealed>(sealed, new_b)[0].restart_count == 1);
 }
 
-TEST_CASE("who has left for good is not waited for by the next coordinator") {
+TEST_CASE("a node that has left for good is not waited for by the next coordinator") {
   Table table{0, 1, 2};
   auto stays = node(0);
   stays.host = "a";
@@ -235,11 +235,11 @@ TEST_CASE("who has left for good is not waited for by the next coordinator") {
   CHECK(said<link::Sealed>(sealed, new_a)[0].group_world_size == 1);
 }
 
-TEST_CASE("a job that ends because one of its nodes was asked to ends with the next coordinator") {
+TEST_CASE("a stop of one node still ends the job under the next coordinator") {
   Sealed table;
   table.hear(t0 + 1s, b, link::Leave{.signal = 15, .reason = "asked to stop by SIGTERM"});
   table.hear(t0 + 1s, b, link::Drained{RoundNumber{1}});
-  SUBCASE("it goes before the next one leads") {
+  SUBCASE("it leaves before the next coordinator leads") {
     const auto kept = table.job.steps();
     table.close(t0 + 1s, b);
     CHECK(table.job.steps() > kept);
@@ -251,7 +251,7 @@ TEST_CASE("a job that ends because one of its nodes was asked to ends with the n
     REQUIRE(said<link::Finish>(over, new_a).size() == 1);
     CHECK(said<link::Finish>(over, new_a)[0].exit_code == 143);
   }
-  SUBCASE("nobody has noticed that it is gone") {
+  SUBCASE("its loss was not noticed") {
     Next next(t0 + 1s, table.job);
     auto back = again(table.job, 0, 1);
     back.idle = true;
@@ -264,7 +264,7 @@ TEST_CASE("a job that ends because one of its nodes was asked to ends with the n
   }
 }
 
-TEST_CASE("nothing is kept of a job that never began, and each step of one that did is another") {
+TEST_CASE("a job that never started leaves no record, and each step of a started job changes it") {
   Table table;
   table.join(t0, a, node(0));
   CHECK(table.job.steps() == 0);
@@ -274,12 +274,12 @@ TEST_CASE("nothing is kept of a job that never began, and each step of one that 
   table.hear(t0 + 1s, a, link::Heartbeat{});
   CHECK(table.job.steps() == sealed);
   table.hear(t0 + 1s, a, link::Succeeded{RoundNumber{1}});
-  CHECK(table.job.steps() == sealed);  // It says so again.
+  CHECK(table.job.steps() == sealed);  // It repeats the message.
   table.hear(t0 + 1s, b, link::Succeeded{RoundNumber{1}});
   CHECK(table.job.steps() > sealed);
 }
 
-TEST_CASE("what nodes did since they heard a lost coordinator last is no training") {
+TEST_CASE("time since the nodes' last contact with a lost coordinator is not training") {
   Sealed before{1};
   before.job.store_asked(t0 + 1s);
   Next next(t0 + 100s, before.job);
@@ -294,7 +294,7 @@ TEST_CASE("what nodes did since they heard a lost coordinator last is no trainin
   CHECK(of(lost->time, Account::detecting) == 2 * 4s);
 }
 
-TEST_CASE("the next coordinator says of the host of the one before that it was lost") {
+TEST_CASE("the next coordinator reports the previous coordinator's host as lost") {
   Sealed before{1};
   Next next(t0 + 60s, before.job);
   coordinator::Actions actions;
@@ -309,13 +309,13 @@ TEST_CASE("the next coordinator says of the host of the one before that it was l
   REQUIRE(verdict);
   CHECK(verdict->cause == link::node_lost);
   CHECK(verdict->host == "host0");
-  // So does the one after it, which has it from the record alone.
+  // So does a third coordinator, which knows it only from the record.
   Next last(t0 + 70s, next.job);
   last.join(t0 + 71s, new_a, again(last.job, 0, 2));
   CHECK(last.job.rounds().history().root_of(RoundNumber{1})->host == "host0");
 }
 
-TEST_CASE("the time without a coordinator is no training where the store was lost with it") {
+TEST_CASE("time without a coordinator is not training if the store was lost with it") {
   Sealed before;
   before.job.store_asked(t0 + 1s);
   JobRecord record = before.job.record();
@@ -333,7 +333,7 @@ TEST_CASE("the time without a coordinator is no training where the store was los
   CHECK(of(lost->time, Account::detecting) == 2 * 12s);
 }
 
-TEST_CASE("the time without a coordinator is no training where no node kept its seat") {
+TEST_CASE("time without a coordinator is not training if no node kept its seat") {
   Sealed before;
   before.job.store_asked(t0 + 1s);
   JobRecord record = before.job.record();
@@ -354,7 +354,7 @@ TEST_CASE("the time without a coordinator is no training where no node kept its 
   CHECK(of(lost->time, Account::detecting) == 2 * 11s);
 }
 
-TEST_CASE("a round that continues has trained while there was no coordinator") {
+TEST_CASE("a round that continues counts the time without a coordinator as training") {
   Sealed before;
   before.job.store_asked(t0 + 1s);
   JobRecord record = before.job.record();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A dialogue with one job, for the tests of its rules: each call returns what the job wants done.
+// A dialogue with one job, for the tests of its rules: each call returns the job's actions.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ inline link::Join node(int rank, int workers = 2, std::string host = {}) {
           .local_world_size = workers};
 }
 
-// A dialogue with one job of two nodes: each call returns what the job wants done.
+// A dialogue with one job of two nodes: each call returns the job's actions.
 struct Table {
   explicit Table(int restarts_max = 0, int nodes_min = 2, int nodes_max = 2)
       : Table(JobTerms{.id = "j",
@@ -61,14 +61,14 @@ struct Table {
     CHECK_FALSE(job.check());
     return actions;
   }
-  // Asked only now; who was asked nothing shortly before a lease ends has slept.
+  // Called only now: a driver that did not call shortly before a lease ends has slept.
   coordinator::Actions advance(TimePoint now) {
     coordinator::Actions actions;
     job.advance(now, actions);
     CHECK_FALSE(job.check());
     return actions;
   }
-  // As by a driver that is awake: asked at every deadline on the way.
+  // Like a driver that is awake: calls at every deadline on the way.
   coordinator::Actions awake(TimePoint now) {
     coordinator::Actions actions;
     for (auto due = job.next_deadline(); due && *due < now; due = job.next_deadline()) {
@@ -89,7 +89,7 @@ struct Table {
     CHECK_FALSE(job.check());
     return asked;
   }
-  // Everybody of these says that it has drained.
+  // All of these nodes report that they have drained.
   coordinator::Actions drained(TimePoint now, std::uint32_t round, std::vector<LinkId> links) {
     coordinator::Actions last;
     for (const LinkId link : links) last = hear(now, link, link::Drained{RoundNumber{round}});
@@ -102,7 +102,7 @@ struct Table {
   Job job;
 };
 
-// What was said on that link, of that kind.
+// The messages of that kind that were sent on that link.
 template <class M>
 std::vector<M> said(const coordinator::Actions& actions, LinkId link) {
   std::vector<M> found;
@@ -122,7 +122,7 @@ inline bool resets_store(const coordinator::Actions& actions) {
 
 inline constexpr LinkId newer{9};
 
-// The agent of link b dials again, from the same address.
+// The agent of link b reconnects from the same address.
 inline coordinator::Actions back(Table& table, TimePoint now, link::Join join,
                                  LinkId link = newer) {
   join.restarts.max = table.job.terms().restarts.max;

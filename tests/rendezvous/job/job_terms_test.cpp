@@ -17,7 +17,7 @@ link::Join join() {
 
 }  // namespace
 
-TEST_CASE("a node with the same terms has nothing to object to") {
+TEST_CASE("a node with the same terms is accepted") {
   CHECK(disagreement(terms, join()) == std::nullopt);
   CHECK(terms.elastic());
   CHECK_FALSE(JobTerms{.id = "j", .nodes_min = 2, .nodes_max = 2}.elastic());

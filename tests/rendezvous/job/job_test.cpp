@@ -23,14 +23,14 @@ link::Failed failed_with(int code, RoundNumber round = RoundNumber{1}, int rank 
 
 }  // namespace
 
-TEST_CASE("a round is sealed when the last node comes, whoever was first") {
+TEST_CASE("a round is sealed when the last node joins, whichever was first") {
   Table table;
   CHECK(table.join(t0, b, node(1, 3)) ==
         coordinator::Actions{coordinator::NodeChange{.host = "host1", .reason = ""}});
   const auto actions = table.join(t0 + 1s, a, node(0, 1), true);
   REQUIRE(actions.size() > 2);
   CHECK(std::holds_alternative<coordinator::NodeChange>(actions[0]));
-  // Before anybody is told, so that nobody finds the keys of another round.
+  // Before any node gets its seat, so that no node finds the keys of another round.
   CHECK(std::holds_alternative<coordinator::ResetStore>(actions[1]));
   CHECK(said<link::Sealed>(actions, a) == std::vector{link::Sealed{.round = RoundNumber{1},
                                                                    .group_rank = GroupRank{0},
@@ -50,7 +50,7 @@ TEST_CASE("a round is sealed when the last node comes, whoever was first") {
                                                                    .store_port = 29500}});
 }
 
-TEST_CASE("while somebody is missing, those who wait are told who it is") {
+TEST_CASE("nodes that wait receive the list of missing nodes") {
   Table table;
   table.join(t0, b, node(1));
   CHECK(table.job.next_deadline() < t0 + 3s);  // the lease
@@ -60,7 +60,7 @@ TEST_CASE("while somebody is missing, those who wait are told who it is") {
         std::vector{link::Waiting{"1 of 2 nodes have joined; missing: node rank 0"}});
 }
 
-TEST_CASE("two nodes with one node rank: the second is refused and both are named") {
+TEST_CASE("the second node with the same node rank is rejected, and the reason names both") {
   Table table;
   table.join(t0, a, node(0, 2, "alpha"), true);
   const auto actions = table.join(t0, b, node(0, 2, "beta"));
@@ -72,7 +72,7 @@ TEST_CASE("two nodes with one node rank: the second is refused and both are name
   CHECK(table.job.round().size() == 1);
 }
 
-TEST_CASE("a node with other terms is refused with both sides' terms") {
+TEST_CASE("a node with other terms is rejected, and the reason names the terms of both") {
   Table table;
   auto other = node(1);
   other.nodes_min = other.nodes_max = 3;
@@ -82,7 +82,7 @@ TEST_CASE("a node with other terms is refused with both sides' terms") {
         "--node-rank=2 on host2 is out of range (0 to 1 with --nnodes=2)");
 }
 
-TEST_CASE("when every worker of every node ended with 0 the job is over with 0") {
+TEST_CASE("a job ends with 0 when every worker of every node has ended with 0") {
   Table table;
   table.seal();
   CHECK(table.hear(t0, a, link::Succeeded{RoundNumber{1}}).empty());
@@ -107,7 +107,7 @@ TEST_CASE("a failure on one node drains every node and then ends the job with it
   }
 }
 
-TEST_CASE("the first failure is the root; what fails after it is a consequence") {
+TEST_CASE("the first failure is the root cause, and later failures are consequences") {
   Table table;
   table.seal();
   table.hear(t0, b, failed_with(3));
@@ -119,7 +119,7 @@ TEST_CASE("the first failure is the root; what fails after it is a consequence")
   CHECK(said<link::Finish>(over, a)[0].exit_code == 3);
 }
 
-TEST_CASE("with a restart left the next round begins only when everybody has drained") {
+TEST_CASE("with a restart left the next round starts when all nodes have drained") {
   Table table{1};
   table.seal();
   table.hear(t0, b, failed_with(3));
@@ -130,14 +130,14 @@ TEST_CASE("with a restart left the next round begins only when everybody has dra
   CHECK(said<link::Sealed>(next, b)[0].round == RoundNumber{2});
   CHECK(said<link::Sealed>(next, b)[0].restart_count == 1);
   CHECK(said<link::Sealed>(next, b)[0].group_rank == GroupRank{1});
-  // The budget is the job's: whoever fails next ends it.
+  // The budget is per job: the next failure of any node ends it.
   table.hear(t0, a, failed_with(4, RoundNumber{2}, 0));
   table.hear(t0, a, link::Drained{RoundNumber{2}});
   const auto over = table.hear(t0, b, link::Drained{RoundNumber{2}});
   CHECK(said<link::Finish>(over, a)[0].exit_code == 4);
 }
 
-TEST_CASE("a late word about an old round changes nothing") {
+TEST_CASE("a late message about an old round has no effect") {
   Table table{1};
   table.seal();
   table.hear(t0, b, failed_with(3));
@@ -149,7 +149,7 @@ TEST_CASE("a late word about an old round changes nothing") {
   CHECK(table.job.round().phase() == Round::Phase::sealed);
 }
 
-TEST_CASE("a link that breaks and resumes within the lease disturbs nobody") {
+TEST_CASE("a link that breaks and resumes within the lease has no effect on the job") {
   Table table;
   table.seal();
   CHECK(said<link::Drain>(table.close(t0 + 1s, b), a).empty());
@@ -162,7 +162,8 @@ TEST_CASE("a link that breaks and resumes within the lease disturbs nobody") {
   CHECK(said<link::Finish>(table.hear(t0 + 4s, c, link::Succeeded{RoundNumber{1}}), c).size() == 1);
 }
 
-TEST_CASE("a node that stays silent for the lease is lost: the others drain, the report names it") {
+TEST_CASE(
+    "a node that is silent for the lease is lost: the others drain, and the report names it") {
   Table table;
   table.seal();
   table.close(t0 + 1s, b);
@@ -178,7 +179,7 @@ TEST_CASE("a node that stays silent for the lease is lost: the others drain, the
   CHECK(finish[0].root->rank == Rank{2});
 }
 
-TEST_CASE("a drain that was missed while the link was down is told again when it resumes") {
+TEST_CASE("a drain request that was missed during a broken link is repeated when it resumes") {
   Table table;
   table.seal();
   table.close(t0, b);
@@ -188,7 +189,7 @@ TEST_CASE("a drain that was missed while the link was down is told again when it
   CHECK(said<link::Drain>(table.join(t0 + 1s, c, again), c).size() == 1);
 }
 
-TEST_CASE("after a node was lost its replacement takes the seat, which costs no restart") {
+TEST_CASE("the replacement of a lost node takes its seat, which costs no restart") {
   Table table{1};
   table.seal();
   table.close(t0, b);
@@ -202,7 +203,7 @@ TEST_CASE("after a node was lost its replacement takes the seat, which costs no 
   CHECK(said<link::Sealed>(sealed, a)[0].restart_count == 0);
 }
 
-TEST_CASE("a node that was asked to stop ends the job everywhere with the signal's code") {
+TEST_CASE("a node that was asked to stop ends the job on all nodes with the signal's code") {
   Table table{5};
   table.seal();
   const auto drain =
@@ -215,7 +216,7 @@ TEST_CASE("a node that was asked to stop ends the job everywhere with the signal
   CHECK(said<link::Finish>(over, a)[0].exit_code == 143);
 }
 
-TEST_CASE("a node that gives up waiting frees its seat; the master that does ends the job") {
+TEST_CASE("a node that gives up waiting frees its seat; a master that does so ends the job") {
   Table table;
   table.join(t0, b, node(1));
   table.hear(t0, b, link::Leave{.signal = 2, .reason = "asked to stop by SIGINT"});
@@ -228,7 +229,7 @@ TEST_CASE("a node that gives up waiting frees its seat; the master that does end
   CHECK(said<link::Finish>(late, c)[0].exit_code == 1);
 }
 
-TEST_CASE("drained is believed only of a round that drains") {
+TEST_CASE("a drained message counts only while the round drains") {
   Table table;
   table.seal();
   CHECK(table.hear(t0, b, link::Drained{RoundNumber{1}}).empty());
@@ -236,7 +237,8 @@ TEST_CASE("drained is believed only of a round that drains") {
   CHECK_FALSE(table.job.over());
 }
 
-TEST_CASE("store clients are admitted from where the members' links come, while a round runs") {
+TEST_CASE(
+    "store clients are admitted from the addresses of the members' links while a round runs") {
   Table table;
   auto second = node(1);
   second.addresses = {"fd00::2"};
@@ -249,7 +251,7 @@ TEST_CASE("store clients are admitted from where the members' links come, while 
   CHECK_FALSE(table.job.admit("10.0.0.9").has_value());
 }
 
-TEST_CASE("every node is told the master's addresses, and the master those of another") {
+TEST_CASE("every node receives the master's addresses, and the master receives another node's") {
   Table table;
   link::Join master = node(0);
   master.addresses = {"10.0.0.1", "fd00::1"};
@@ -262,7 +264,7 @@ TEST_CASE("every node is told the master's addresses, and the master those of an
         std::vector<std::string>{"10.0.0.2", "10.1.0.2", "10.2.0.2", "10.3.0.2"});
 }
 
-TEST_CASE("a worker that is asked to end may open a connection, to save what it has") {
+TEST_CASE("a worker that is asked to end may still connect, to save its data") {
   Table table{1};
   CHECK_FALSE(table.job.admit("10.0.0.2"));
   table.seal();

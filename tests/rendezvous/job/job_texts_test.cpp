@@ -23,19 +23,19 @@ Round round_of(int nodes) {
 
 }  // namespace
 
-TEST_CASE("an elastic job says with how many it starts, and when") {
+TEST_CASE("an elastic job reports with how many nodes it starts, and when") {
   CHECK(status_of(round_of(1), terms, {.reason = "", .last_call = 11'500ms}) ==
         "1 of 2 nodes have joined; starts with 1 in 12 s if no other node joins");
   CHECK(status_of(round_of(1), terms, {.reason = ""}) == "1 of 2 nodes have joined");
 }
 
-TEST_CASE("a pause before a restart says why and how long") {
+TEST_CASE("a restart delay is reported with its reason and length") {
   CHECK(status_of(round_of(2), terms,
                   {.reason = "rank 1 on b failed: restart 1 of 3", .pause = 8s}) ==
         "rank 1 on b failed: restart 1 of 3, in 8 s (--restart-backoff)");
 }
 
-TEST_CASE("while workers are still ended, it is said whose") {
+TEST_CASE("while workers are still ending, the message says which") {
   Round round = round_of(2);
   round.seal(2, {});
   round.set_state(LinkId{2}, Member::State::succeeded, {});
@@ -44,7 +44,7 @@ TEST_CASE("while workers are still ended, it is said whose") {
         "rank 1 on h0 failed; waiting for node 0 on h0, node 1 on h1 to stop the workers");
 }
 
-TEST_CASE("a lost node is spoken for") {
+TEST_CASE("a message is composed for a lost node, which cannot send one") {
   Round round = round_of(1);
   round.seal(1, {});
   const link::Failure failure = failure_of_lost(*round.find(LinkId{1}), 3s);
@@ -56,7 +56,7 @@ TEST_CASE("a lost node is spoken for") {
 }
 
 TEST_CASE(
-    "a lost node has the time at which it was heard last, and no address of its own machine") {
+    "a lost node is reported with its last contact, and without an address on its own machine") {
   Round round = round_of(1);
   round.seal(1, {});
   Member member = *round.find(LinkId{1});
@@ -67,7 +67,7 @@ TEST_CASE(
   CHECK(failure.message.starts_with("node 0 on h0 is lost: "));
 }
 
-TEST_CASE("a change of a node names its host, and its rank once it had a seat") {
+TEST_CASE("a change of a node names its host, and its rank once it has had a seat") {
   using Kind = coordinator::NodeChange::Kind;
   Round round = round_of(1);
   CHECK(change_of(*round.find(LinkId{1}), Kind::joined) ==
@@ -79,12 +79,12 @@ TEST_CASE("a change of a node names its host, and its rank once it had a seat") 
           .kind = Kind::lost, .host = "h0", .rank = GroupRank{0}, .reason = "no response for 3 s"});
 }
 
-TEST_CASE("a job without an id of its own is not called none") {
+TEST_CASE("a job without an explicit id is not called none") {
   CHECK(quoted_job("train") == "job \"train\"");
   CHECK(quoted_job("none") == "the job");
 }
 
-TEST_CASE("an address that a worker could not connect to gets the name of its host") {
+TEST_CASE("an unreachable address is reported with its host name") {
   Round round;
   round.enter(LinkId{1}, {.join = {.host = "alpha"}, .peer = "127.0.0.1"});
   round.enter(LinkId{2},

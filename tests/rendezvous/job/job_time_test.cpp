@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Where a job's nodes are when something happens to it, and to what their time is lost.
+// The state of a job's nodes when something happens to it, and the account their time is booked to.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ NodeDuration booked(const Table& table, TimePoint now, Account account) {
 
 }  // namespace
 
-TEST_CASE("a job waits for its nodes, starts, trains, fails, and begins again") {
+TEST_CASE("a job waits for its nodes, starts, trains, fails, and restarts") {
   Table table{1};
   table.join(t0, a, node(0), true);
   table.join(t0 + 4s, b, node(1));
@@ -27,7 +27,7 @@ TEST_CASE("a job waits for its nodes, starts, trains, fails, and begins again") 
   table.hear(t0 + 6s, b, link::Heartbeat{});
   table.job.store_asked(t0 + 6s);
   CHECK(booked(table, t0 + 6s, Account::starting) == 4s);
-  // Rank 2 ends at 8 s, and its node says so a second later.
+  // Rank 2 ends at 8 s, and its node reports it a second later.
   const link::Failed failed{.round = RoundNumber{1},
                             .failure = {.rank = Rank{0},
                                         .host = "host0",
@@ -52,7 +52,7 @@ TEST_CASE("a job waits for its nodes, starts, trains, fails, and begins again") 
   CHECK(sum_of(use.lost[1].time) == 2s + 4s + 2s);
 }
 
-TEST_CASE("the end of a job says what its time went into") {
+TEST_CASE("the end of a job reports what its time was spent on") {
   Table table;
   table.seal();
   table.job.store_asked(t0 + 1s);
@@ -65,7 +65,7 @@ TEST_CASE("the end of a job says what its time went into") {
   CHECK(sum_of(use.nodes) == sum_of(table.job.rounds().time().told(t0 + 60s).nodes));
 }
 
-TEST_CASE("what a node had not saved is to be done again, however often it says so") {
+TEST_CASE("unsaved work of a node is counted as redone, however often the node reports it") {
   Table table{1};
   table.seal();
   table.job.store_asked(t0);
@@ -82,7 +82,7 @@ TEST_CASE("what a node had not saved is to be done again, however often it says 
   CHECK(booked(table, t0 + 10s, Account::training) == 13s);
 }
 
-TEST_CASE("who beats and never speaks to the store has trained, too") {
+TEST_CASE("a worker that sends heartbeats and never uses the store has trained") {
   const auto training_of = [](link::Reached reached) {
     Table table{1};
     table.seal();
@@ -97,7 +97,7 @@ TEST_CASE("who beats and never speaks to the store has trained, too") {
   CHECK(training_of({.step = 7}) == 20s);
 }
 
-TEST_CASE("what somebody has asked for is lost to an order, and not to a change of membership") {
+TEST_CASE("time lost to a command is booked to the command, not to a membership change") {
   Table table{1};
   table.seal();
   table.command(t0 + 5s, {.kind = OperatorCommand::Kind::restart});

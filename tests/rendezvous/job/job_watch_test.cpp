@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What nodes are asked of their workers while somebody looks, and what becomes of their answers.
+// What nodes ask of their workers while a client watches the job, and how the answers are used.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ coordinator::Actions look(Table& table, TimePoint now) {
   return actions;
 }
 
-// For how long that node is asked to tell every change, in the answer to its heartbeat.
+// How long the answer to a heartbeat asks that node to report every change.
 Duration asked(Table& table, TimePoint now, LinkId link) {
   const auto answers = said<link::Heartbeat>(table.hear(now, link, link::Heartbeat{}), link);
   REQUIRE(answers.size() == 1);
@@ -41,7 +41,8 @@ const NodeStats& figures(const Table& table, LinkId link) {
 
 }  // namespace
 
-TEST_CASE("while nobody looks nobody is asked, and an agent's own wish is not repeated") {
+TEST_CASE(
+    "without a watching client no node is asked, and an agent's own request is not repeated") {
   Table table;
   table.seal();
   for (int second = 1; second < 20; ++second) {
@@ -52,7 +53,8 @@ TEST_CASE("while nobody looks nobody is asked, and an agent's own wish is not re
   }
 }
 
-TEST_CASE("who looks has nodes asked as they are heard, every two seconds, for ten") {
+TEST_CASE(
+    "a watching client has nodes asked at their heartbeats, every two seconds, for ten seconds") {
   Table table;
   table.seal();
   CHECK(said<link::Heartbeat>(look(table, t0 + 1s), b).empty());
@@ -63,7 +65,7 @@ TEST_CASE("who looks has nodes asked as they are heard, every two seconds, for t
   CHECK(asked(table, t0 + 12s, b) == 0s);
 }
 
-TEST_CASE("the agent in our own process is asked when somebody looks, having no heartbeats") {
+TEST_CASE("the agent in the coordinator's process, which sends no heartbeats, is asked at once") {
   Table table;
   table.seal();
   const auto first_look = said<link::Heartbeat>(look(table, t0 + 1s), a);
@@ -73,13 +75,13 @@ TEST_CASE("the agent in our own process is asked when somebody looks, having no 
   CHECK(said<link::Heartbeat>(look(table, t0 + 3s), a).size() == 1);
 }
 
-TEST_CASE("nobody is asked before a round runs") {
+TEST_CASE("no node is asked before a round runs") {
   Table table;
   table.join(t0, a, node(0), true);
   CHECK(said<link::Heartbeat>(look(table, t0), a).empty());
 }
 
-TEST_CASE("what a node says is kept by worker, and only of workers that it has") {
+TEST_CASE("statistics are kept per worker, and only for workers that the node has") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, of(1, {0, 1}, 5));
@@ -93,7 +95,7 @@ TEST_CASE("what a node says is kept by worker, and only of workers that it has")
   CHECK(figures(table, a).workers.empty());
 }
 
-TEST_CASE("figures of another round are nobody's, and a new round begins without any") {
+TEST_CASE("statistics of another round are dropped, and a new round starts without any") {
   Table table(/*restarts_max=*/1);
   table.seal();
   table.hear(t0, b, of(7, {0}, 5));

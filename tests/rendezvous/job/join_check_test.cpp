@@ -18,7 +18,8 @@ link::Join node(int rank) {
 
 }  // namespace
 
-TEST_CASE("a node rank is given once, and one may wait to see whether its holder is there") {
+TEST_CASE(
+    "a node rank is given once, and one claimant may wait to see whether its holder is alive") {
   const std::string taken =
       "node rank 1 is taken by beta (pid 7), but beta (pid 7) has the same; give each node its "
       "own --node-rank, from 0 to 1";
@@ -29,13 +30,13 @@ TEST_CASE("a node rank is given once, and one may wait to see whether its holder
   round.enter(LinkId{2}, {.join = node(1)});
   CHECK(join_check(terms, round, 3s, node(1)) == taken);
   CHECK_FALSE(join_check(terms, round, 3s, node(0)));
-  // Of the agent in our own process nothing has to be found out.
+  // The agent in the coordinator's own process needs no check.
   Round master;
   master.enter(LinkId{1}, {.join = node(1), .local = true});
   CHECK(join_check(terms, master, 3s, node(1)) == taken);
 }
 
-TEST_CASE("who still is of a round that does not go on here does not come in as it is") {
+TEST_CASE("a node of a round that does not continue here is rejected in that state") {
   link::Join late = node(1);
   late.after = RoundNumber{4};
   CHECK(join_check(terms, Round{}, 3s, late) ==
@@ -46,17 +47,17 @@ TEST_CASE("who still is of a round that does not go on here does not come in as 
   CHECK_FALSE(join_check(terms, Round{}, 3s, late));
 }
 
-TEST_CASE("a node that believes in another lease is refused: its workers would outlive its seat") {
-  link::Join patient = node(1);
-  patient.lease = std::chrono::milliseconds(30'000);
-  CHECK(join_check(terms, Round{}, 3s, patient) ==
+TEST_CASE("a node with another lease is rejected: its workers would outlive its seat") {
+  link::Join other_lease = node(1);
+  other_lease.lease = std::chrono::milliseconds(30'000);
+  CHECK(join_check(terms, Round{}, 3s, other_lease) ==
         "this job declares a node lost after 3 s, but beta has 30 s (keep_alive_interval times "
         "keep_alive_max_attempt of --rdzv-conf); use the same values on every node");
-  patient.lease = std::chrono::milliseconds(3000);
-  CHECK_FALSE(join_check(terms, Round{}, 3s, patient));
+  other_lease.lease = std::chrono::milliseconds(3000);
+  CHECK_FALSE(join_check(terms, Round{}, 3s, other_lease));
 }
 
-TEST_CASE("what the command line refuses is refused on the wire as well") {
+TEST_CASE("a join is rejected for the same values as on the command line") {
   CHECK_FALSE(impossible(node(1)));
   const auto changed = [](auto change) {
     link::Join join = node(1);

@@ -18,7 +18,8 @@ LastCall two_to_four() {
 
 }  // namespace
 
-TEST_CASE("a round is sealed when everybody is here, or enough are and the last call is over") {
+TEST_CASE(
+    "a round is sealed when all nodes are present, or enough are and the settle window has ended") {
   LastCall call = two_to_four();
   CHECK_FALSE(call.may_seal(t0, 1));
   CHECK_FALSE(call.over_at());
@@ -29,7 +30,7 @@ TEST_CASE("a round is sealed when everybody is here, or enough are and the last 
   CHECK(two_to_four().may_seal(t0, 4));
 }
 
-TEST_CASE("a round may have to wait longer to be sealed than a running one for newcomers") {
+TEST_CASE("a round may wait longer to be sealed than a running round waits for new nodes") {
   LastCall call{{.min = 2, .max = 4}, 1s, 5s};
   CHECK_FALSE(call.may_seal(t0, 2));
   CHECK(call.over_at() == t0 + 5s);
@@ -39,7 +40,7 @@ TEST_CASE("a round may have to wait longer to be sealed than a running one for n
   CHECK(LastCall{{.min = 2, .max = 4}, 30s, 5s}.may_seal(t0, 4));
 }
 
-TEST_CASE("who leaves during the last call may end it") {
+TEST_CASE("a node that leaves during the settle window may end it") {
   LastCall call = two_to_four();
   call.may_seal(t0, 2);
   CHECK_FALSE(call.may_seal(t0 + 10s, 1));
@@ -48,14 +49,15 @@ TEST_CASE("who leaves during the last call may end it") {
   CHECK(call.over_at() == t0 + 70s);
 }
 
-TEST_CASE("newcomers are let in together when the call is over, or at once when they fill it") {
+TEST_CASE(
+    "new nodes join together when the settle window ends, or at once when they fill the round") {
   LastCall call = two_to_four();
   CHECK_FALSE(call.may_grow(t0, 2, 1));
   CHECK(call.may_grow(t0 + 5s, 2, 2));
   CHECK(call.may_grow(t0 + 30s, 2, 1));
 }
 
-TEST_CASE("no call runs for those who find every seat taken") {
+TEST_CASE("no settle window starts for nodes that find every seat taken") {
   LastCall call = two_to_four();
   CHECK_FALSE(call.may_grow(t0, 4, 3));
   CHECK_FALSE(call.over_at());

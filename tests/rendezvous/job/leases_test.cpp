@@ -17,7 +17,7 @@ constexpr TimePoint t0{};
 constexpr LinkId alice{1};
 constexpr LinkId bob{2};
 
-// As a driver that is awake: it asks at every moment that it is told.
+// Like a driver that is awake: it calls at every deadline that it gets.
 std::vector<Leases::Expired> awake_at(Leases& leases, TimePoint now) {
   for (auto due = leases.next_expiry(); due && *due < now; due = leases.next_expiry()) {
     CHECK(leases.expire(*due).empty());
@@ -26,18 +26,18 @@ std::vector<Leases::Expired> awake_at(Leases& leases, TimePoint now) {
 }
 }  // namespace
 
-TEST_CASE("nobody's lease means no deadline") {
+TEST_CASE("without leases there is no deadline") {
   Leases leases{3s};
   CHECK(leases.next_expiry() == std::nullopt);
   CHECK(leases.expire(t0 + 100s).empty());
 }
 
-TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") {
+TEST_CASE("a lease that is not renewed expires, and a renewed one does not") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0 + 1s);
   leases.renew(alice, t0 + 2s);
-  // Two looks that show that somebody is awake, and then the end.
+  // Two checks that show that the coordinator is awake, and then the end.
   CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_nap);
   CHECK(leases.expire(t0 + 4s - bounds::coordinator_nap).empty());
   CHECK(leases.next_expiry() == t0 + 4s - bounds::coordinator_blink);
@@ -47,20 +47,20 @@ TEST_CASE("a lease that is not renewed runs out, one that is renewed does not") 
   CHECK(awake_at(leases, t0 + 5s) == std::vector{Leases::Expired{alice, t0 + 2s}});
 }
 
-TEST_CASE("a coordinator that has slept reads what it was told before it gives anybody up") {
+TEST_CASE("a coordinator that has slept reads its messages before it gives up a node") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0);
   const TimePoint awake = t0 + 60s;
   CHECK(leases.expire(awake).empty());
   leases.renew(alice, awake + 1s);
-  // Nodes may have slept as long, and wake a little later: they have a lease, and no more.
+  // Nodes may have slept as long, and wake a little later: they get one lease, but not a second.
   CHECK(awake_at(leases, awake + 3s - 1ms).empty());
   CHECK(awake_at(leases, awake + 3s) == std::vector{Leases::Expired{bob, t0}});
   CHECK(leases.next_expiry() == awake + 1s + 3s - bounds::coordinator_nap);
 }
 
-TEST_CASE("after a short sleep nodes have as long as that again, and a nap at least") {
+TEST_CASE("after a short sleep nodes get the same time again, and at least a nap") {
   for (const auto& [late, hold] :
        {std::pair{1500ms, Duration{1500ms}}, std::pair{50ms, Duration{bounds::coordinator_nap}}}) {
     CAPTURE(late.count());
@@ -73,11 +73,11 @@ TEST_CASE("after a short sleep nodes have as long as that again, and a nap at le
   }
 }
 
-TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all the same") {
+TEST_CASE("a coordinator whose sleep ends exactly with a lease has slept all the same") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0 + 1ms);
-  // Due at t0 + 3s, and asked at t0 + 3s: only that nobody looked shortly before tells it.
+  // Due at t0 + 3s, and called at t0 + 3s: only the lack of a call shortly before shows the sleep.
   CHECK(leases.expire(t0 + 3s).empty());
   leases.renew(alice, t0 + 3s);
   leases.renew(bob, t0 + 3s);
@@ -85,12 +85,12 @@ TEST_CASE("a coordinator whose sleep ends just when a lease does has slept all t
   CHECK(awake_at(leases, t0 + 6s).size() == 2);
 }
 
-TEST_CASE("a sleep that ends a moment before a lease does leaves the holder a nap to be heard") {
+TEST_CASE("a sleep that ends just before a lease leaves the holder a nap to be heard") {
   Leases leases{3s};
   leases.renew(alice, t0);
   leases.renew(bob, t0);
   CHECK(awake_at(leases, t0 + 1s).empty());
-  // It wakes 60 ms before the end, and what is said then takes longer.
+  // It wakes 60 ms before the end, and messages that are sent then take longer.
   CHECK(leases.expire(t0 + 3s - 60ms).empty());
   CHECK(awake_at(leases, t0 + 3s).empty());
   leases.renew(alice, t0 + 3s + 90ms);
@@ -98,17 +98,17 @@ TEST_CASE("a sleep that ends a moment before a lease does leaves the holder a na
         std::vector{Leases::Expired{bob, t0}});
 }
 
-TEST_CASE("a nap that is much shorter than a lease is one, where a lease ends in it") {
+TEST_CASE("a nap much shorter than a lease counts if a lease ends in it") {
   Leases leases{2s};
   leases.renew(alice, t0);
   CHECK(awake_at(leases, t0 + 1900ms).empty());
-  // It was awake then, sleeps for a tenth of a second, and has not read what alice said in it.
+  // It was awake then, sleeps for 0.1 s, and has not read the messages of alice.
   CHECK(leases.expire(t0 + 2s + 1ms).empty());
   leases.renew(alice, t0 + 2s + 2ms);
   CHECK(awake_at(leases, t0 + 3s).empty());
 }
 
-TEST_CASE("a coordinator that falls asleep again while it reads reads again") {
+TEST_CASE("a coordinator that falls asleep again while it reads resumes reading") {
   Leases leases{3s};
   leases.renew(alice, t0);
   CHECK(leases.expire(t0 + 60s).empty());
@@ -117,7 +117,7 @@ TEST_CASE("a coordinator that falls asleep again while it reads reads again") {
   CHECK(awake_at(leases, t0 + 122s).empty());
 }
 
-TEST_CASE("a coordinator that is always late still gives up the dead") {
+TEST_CASE("a coordinator that is always late still gives up dead nodes") {
   Leases leases{3s};
   leases.renew(alice, t0);
   CHECK(leases.expire(t0 + 4s).empty());
@@ -149,7 +149,7 @@ TEST_CASE("a lease that moves to another link keeps its age") {
   CHECK(awake_at(leases, t0 + 3s) == std::vector{Leases::Expired{LinkId{7}, t0}});
 }
 
-TEST_CASE("when somebody was last heard is known while they are watched") {
+TEST_CASE("the time of the last message is known while a holder is watched") {
   Leases leases{3s};
   CHECK_FALSE(leases.heard(alice));
   leases.renew(alice, t0 + 1s);

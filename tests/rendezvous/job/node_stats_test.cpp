@@ -17,7 +17,7 @@ TEST_CASE("a thousand nodes are asked in five seconds, ten thousand in ten, and 
   CHECK(pause_between_looks(20'000) == 20s);
 }
 
-TEST_CASE("whoever is told of again is not there twice, and the order is that of the ranks") {
+TEST_CASE("a worker that is reported twice is listed once, and the list is sorted by rank") {
   NodeStats figures;
   const TimePoint t0{};
   figures.hear(t0, {.workers = {{.local_rank = LocalRank{3}}, {.local_rank = LocalRank{5}}}}, 8);

@@ -9,7 +9,7 @@ namespace operator_command_test {
 
 using namespace cpprun;
 
-TEST_CASE("each order has a name, and each name an order") {
+TEST_CASE("each command has a name, and each name a command") {
   for (const char* name : {"stop", "restart", "save", "drain", "exclude", "include", "forget"}) {
     CAPTURE(name);
     REQUIRE(command_kind(name));
@@ -19,7 +19,7 @@ TEST_CASE("each order has a name, and each name an order") {
   CHECK_FALSE(command_kind(""));
 }
 
-TEST_CASE("it is said who asks for what, and why") {
+TEST_CASE("the text of a command names its sender and reason") {
   const OperatorCommand command{.kind = OperatorCommand::Kind::drain,
                                 .job = "a",
                                 .whom = "3",
@@ -30,7 +30,7 @@ TEST_CASE("it is said who asks for what, and why") {
   CHECK(told_by({.by = "uid 7"}, "stopped the job") == "uid 7 stopped the job");
 }
 
-TEST_CASE("to save, a signal is taken that ends nobody who has a handler") {
+TEST_CASE("save accepts only signals that do not end a process with a handler") {
   CHECK_FALSE(objection_to_signal(SIGUSR1));
   CHECK_FALSE(objection_to_signal(SIGUSR2));
   CHECK(objection_to_signal(SIGKILL)->starts_with("SIGKILL would terminate or suspend"));

@@ -7,7 +7,7 @@ namespace ranks_test {
 
 using namespace cpprun;
 
-TEST_CASE("host names order as people count") {
+TEST_CASE("host names are sorted with numbers in numeric order") {
   CHECK(natural_less("node2", "node10"));
   CHECK_FALSE(natural_less("node10", "node2"));
   CHECK(natural_less("a", "b"));
@@ -19,19 +19,19 @@ TEST_CASE("host names order as people count") {
   CHECK(natural_less("n99999999999999999999998", "n99999999999999999999999"));
 }
 
-TEST_CASE("a node rank that was given is the seat that is got") {
+TEST_CASE("an explicit node rank determines the seat") {
   CHECK(seat_order({{.node_rank = 1, .host = "a"}, {.node_rank = 0, .host = "b"}}) ==
         std::vector<std::size_t>{1, 0});
 }
 
-TEST_CASE("without node ranks the hosts' natural order decides, then the agent's pid") {
+TEST_CASE("without node ranks the natural order of hosts decides, then the agent's pid") {
   CHECK(seat_order({{.host = "node10"}, {.host = "node2"}, {.host = "node1"}}) ==
         std::vector<std::size_t>{2, 1, 0});
   CHECK(seat_order({{.host = "a", .pid = 9}, {.host = "a", .pid = 3}}) ==
         std::vector<std::size_t>{1, 0});
 }
 
-TEST_CASE("nodes without a rank fill the seats that others left free") {
+TEST_CASE("nodes without a rank fill the seats that are free") {
   CHECK(seat_order({{.host = "a"}, {.node_rank = 1, .host = "b"}, {.host = "c"}}) ==
         std::vector<std::size_t>{0, 1, 2});
 }
@@ -42,13 +42,13 @@ TEST_CASE("survivors keep their order and newcomers come after them") {
                     {.previous = GroupRank{0}, .host = "y"}}) == std::vector<std::size_t>{2, 1, 0});
 }
 
-TEST_CASE("a node rank beyond the round's size still orders, but is no seat") {
+TEST_CASE("a node rank beyond the round's size is used for the order, but is not a seat") {
   CHECK(seat_order({{.node_rank = 7, .host = "a"}, {.node_rank = 5, .host = "b"}}) ==
         std::vector<std::size_t>{1, 0});
 }
 
-TEST_CASE("with fewer seats than somebody's rank nobody overtakes into a seat that is free") {
-  // Of three nodes the first is gone.
+TEST_CASE("with fewer seats than a node's rank, no node overtakes another into a free seat") {
+  // The first of three nodes has left.
   CHECK(seat_order({{.node_rank = 2, .host = "c"}, {.node_rank = 1, .host = "b"}}) ==
         std::vector<std::size_t>{1, 0});
   CHECK(seat_order({{.node_rank = 0, .host = "a"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A record in which every member says something, for the tests of its bytes.
+// A record in which every member is set, for the tests of its bytes.
 
 #include "rendezvous/job/job.h"
 

@@ -35,7 +35,7 @@ RestartPolicy::End after_step(std::uint64_t step, std::uint64_t checkpoint_step 
 
 }  // namespace
 
-TEST_CASE("so many restarts as the budget has, without a pause, and the count goes on") {
+TEST_CASE("the budget allows its number of restarts, without a delay, and the count goes up") {
   RestartPolicy policy{RestartRules{.max = 2}};
   CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 1 of 2", true});
   CHECK(policy.judge(t0, exit_with(1)) == RestartPolicy::Verdict{true, {}, "restart 2 of 2", true});
@@ -45,7 +45,7 @@ TEST_CASE("so many restarts as the budget has, without a pause, and the count go
   CHECK_FALSE(RestartPolicy{RestartRules{}}.judge(t0, exit_with(1)).restart);
 }
 
-TEST_CASE("with a window the budget refills, and the worker's count of restarts goes on") {
+TEST_CASE("with a window the budget refills, and the worker's restart count keeps growing") {
   RestartPolicy policy{RestartRules{.max = 1, .window = 600s}};
   CHECK(policy.judge(t0, exit_with(1)).restart);
   CHECK(policy.judge(t0 + 599s, exit_with(1)).reason ==
@@ -54,7 +54,7 @@ TEST_CASE("with a window the budget refills, and the worker's count of restarts 
   CHECK(policy.restarts_used() == 2);
 }
 
-TEST_CASE("the pause doubles with each restart that counts, up to its limit") {
+TEST_CASE("the delay doubles with each restart that counts, up to its limit") {
   RestartPolicy policy{RestartRules{.max = 100, .backoff = 2s, .window = 1h}};
   CHECK(policy.judge(t0, exit_with(1)).pause == 2s);
   CHECK(policy.judge(t0, exit_with(1)).pause == 4s);
@@ -64,13 +64,13 @@ TEST_CASE("the pause doubles with each restart that counts, up to its limit") {
   CHECK(policy.judge(t0 + 2h, exit_with(1)).pause == 2s);
 }
 
-TEST_CASE("a pause that is longer than the limit stays what it was") {
+TEST_CASE("an initial delay above the limit is unchanged") {
   RestartPolicy policy{RestartRules{.max = 3, .backoff = 10min}};
   policy.judge(t0, exit_with(1));
   CHECK(policy.judge(t0, exit_with(1)).pause == 10min);
 }
 
-TEST_CASE("a listed end is final, exit codes and signals each by their own number") {
+TEST_CASE("an end listed as final ends the job, with exit codes and signals told apart") {
   const RestartRules terms{.max = 3, .final_codes = {2, -9}};
   CHECK(RestartPolicy{terms}.judge(t0, exit_with(2)).reason ==
         "exit code 2 is listed in --no-restart-codes");
@@ -81,7 +81,7 @@ TEST_CASE("a listed end is final, exit codes and signals each by their own numbe
 }
 
 TEST_CASE(
-    "a rank that dies at its start three times in a row ends a job with a window or a pause") {
+    "with a window or a delay, a rank that dies at its start three times in a row ends the job") {
   RestartPolicy policy{RestartRules{.max = 9, .window = 600s}};
   CHECK(policy.judge(t0, exit_with(1, 5, 300ms)).restart);
   CHECK(policy.judge(t0, exit_with(1, 5, 300ms)).restart);
@@ -89,7 +89,7 @@ TEST_CASE(
         "rank 5 died within 1 s of its start 3 times in a row");
 }
 
-TEST_CASE("another rank, or a longer life, is no loop") {
+TEST_CASE("another rank, or a longer life, is not a restart loop") {
   RestartPolicy policy{RestartRules{.max = 9, .backoff = 1s}};
   policy.judge(t0, exit_with(1, 5, 300ms));
   policy.judge(t0, exit_with(1, 5, 300ms));
@@ -99,12 +99,12 @@ TEST_CASE("another rank, or a longer life, is no loop") {
   CHECK(policy.judge(t0, exit_with(1, 6, 300ms)).restart);
 }
 
-TEST_CASE("without a pause or a window the budget alone decides, as under torchrun") {
+TEST_CASE("without a delay or a window the budget alone decides, as with torchrun") {
   RestartPolicy policy{RestartRules{.max = 4}};
   for (int i = 0; i < 4; ++i) CHECK(policy.judge(t0, exit_with(1, 5, 1ms)).restart);
 }
 
-TEST_CASE("what is left of the budget grows again when a restart is forgotten") {
+TEST_CASE("the rest of the budget grows again when a restart leaves the window") {
   RestartPolicy policy{RestartRules{.max = 2, .window = 600s}};
   CHECK(policy.restarts_left(t0) == 2);
   policy.judge(t0, exit_with(1));
@@ -115,7 +115,7 @@ TEST_CASE("what is left of the budget grows again when a restart is forgotten") 
   CHECK(for_ever.restarts_left(t0 + 9000s) == 1);
 }
 
-TEST_CASE("a cause with a purse of its own leaves the whole job's budget alone") {
+TEST_CASE("a cause with its own budget does not use the budget of the job") {
   RestartPolicy policy{RestartRules{.max = 1, .budgets = {{"hang", 1}, {"killed", 0}}}};
   CHECK(policy.judge(t0, ended_by("hung")).reason == "restart 1 of 1 after hang");
   CHECK(policy.restarts_left(t0) == 1);
@@ -128,7 +128,7 @@ TEST_CASE("a cause with a purse of its own leaves the whole job's budget alone")
 }
 
 TEST_CASE(
-    "a purse without a bottom is never empty, and a rank that dies at once ends it all the same") {
+    "an unlimited budget is never used up, but a rank that always dies at its start ends the job") {
   RestartPolicy policy{RestartRules{.budgets = {{"preempt", {}}}}};
   for (int i = 0; i < 1000; ++i) {
     CHECK(policy.judge(t0, ended_by("terminated")).reason ==
@@ -143,7 +143,7 @@ TEST_CASE(
   CHECK_FALSE(policy.judge(t0, at_once).restart);
 }
 
-TEST_CASE("a lost node costs nothing, unless it has a purse") {
+TEST_CASE("a lost node costs nothing unless its cause has a budget") {
   RestartPolicy free{RestartRules{.max = 1}};
   for (int i = 0; i < 5; ++i) {
     const auto verdict = free.judge(t0, ended_by("node_lost"));
@@ -158,7 +158,7 @@ TEST_CASE("a lost node costs nothing, unless it has a purse") {
   CHECK(bounded.judge(t0, ended_by("node_lost")).reason == "all 1 restarts after node are used");
 }
 
-TEST_CASE("a code that is nobody's fault costs nothing") {
+TEST_CASE("an exit code listed as free costs nothing") {
   RestartPolicy policy{RestartRules{.max = 1, .free_codes = {75, -12}}};
   for (int i = 0; i < 5; ++i) {
     CHECK(policy.judge(t0, exit_with(75)).reason ==
@@ -171,7 +171,7 @@ TEST_CASE("a code that is nobody's fault costs nothing") {
   CHECK_FALSE(policy.judge(t0, exit_with(75, 4, 1ms)).restart);
 }
 
-TEST_CASE("restarts in a row that come no further than before are too many at some point") {
+TEST_CASE("too many restarts in a row without progress end the job") {
   struct Round {
     std::uint64_t step, checkpoint_step;
     bool restart;
@@ -192,7 +192,7 @@ TEST_CASE("restarts in a row that come no further than before are too many at so
         "the last 2 restarts made no progress beyond 60 s (--max-no-progress=2)");
   CHECK(play({{50, 0, true}, {40, 0, true}, {51, 0, true}, {51, 0, true}, {30, 0, false}}) ==
         "the last 2 restarts made no progress beyond step 51 (--max-no-progress=2)");
-  // Steps after the last checkpoint are lost, however many.
+  // Steps after the last checkpoint are lost and do not count.
   CHECK(play({{150, 100, true}, {180, 100, true}, {190, 100, false}}) ==
         "the last 2 restarts made no progress beyond the checkpoint of step 100 "
         "(--max-no-progress=2)");
@@ -200,7 +200,7 @@ TEST_CASE("restarts in a row that come no further than before are too many at so
         "restart 4 of 99");
 }
 
-TEST_CASE("nodes that come and go are no restarts that came no further") {
+TEST_CASE("membership changes are not restarts without progress") {
   RestartPolicy policy{RestartRules{.max = 9, .fruitless_max = 2}};
   CHECK(policy.judge(t0, after_step(0)).restart);
   auto lost = ended_by("node_lost");
@@ -210,27 +210,27 @@ TEST_CASE("nodes that come and go are no restarts that came no further") {
   CHECK_FALSE(policy.judge(t0, after_step(0)).restart);
 }
 
-TEST_CASE("a round of workers that do not beat has come further if it lived for a minute") {
+TEST_CASE("a round whose workers send no heartbeats has made progress if it lived for a minute") {
   RestartPolicy policy{RestartRules{.max = 99, .fruitless_max = 1}};
   CHECK(policy.judge(t0, exit_with(1, 0, 59s)).restart);
   CHECK(policy.judge(t0, exit_with(1, 0, 60s)).restart);
   CHECK_FALSE(policy.judge(t0, exit_with(1, 0, 59s)).restart);
 }
 
-TEST_CASE("a host that fails too often within its time is named, once each time") {
+TEST_CASE("a host with too many failures within the window is named, once each time") {
   RestartPolicy policy{RestartRules{.max = 99, .host_limit = {2, 600s}}};
   CHECK_FALSE(policy.judge(t0, ended_by("segfault")).failing_host);
   CHECK_FALSE(policy.judge(t0, ended_by("segfault", "host-c")).failing_host);
   CHECK_FALSE(policy.judge(t0 + 600s, ended_by("segfault")).failing_host);
   CHECK(policy.judge(t0 + 700s, ended_by("node_lost")).failing_host == "host-b");
   CHECK_FALSE(policy.judge(t0 + 701s, ended_by("segfault")).failing_host);
-  // Who only follows is not to blame.
+  // A consequence is not blamed.
   auto followed = ended_by("peer_gone", "host-c");
   followed.root.consequence = true;
   for (int i = 0; i < 5; ++i) CHECK_FALSE(policy.judge(t0 + 702s, followed).failing_host);
 }
 
-TEST_CASE("a job that goes on has the restarts left that it had") {
+TEST_CASE("a resumed job has the same restarts left") {
   RestartPolicy first{RestartRules{.max = 2, .window = 600s, .fruitless_max = 3}};
   CHECK(first.judge(t0 + 1h, after_step(10)).restart);
   RestartPolicy second{first.rules(), first.state()};
@@ -238,7 +238,7 @@ TEST_CASE("a job that goes on has the restarts left that it had") {
   CHECK(second.judge(t0 + 1h + 60s, after_step(10)).reason == "restart 2 of 2");
   CHECK(second.judge(t0 + 1h + 70s, after_step(10)).reason ==
         "all 2 restarts of the last 600 s are used");
-  // The first one's moment counts as it would have.
+  // The restart of the first policy counts in the third as well.
   RestartPolicy third{first.rules(), second.state()};
   CHECK(third.judge(t0 + 1h + 605s, after_step(20)).restart);
 }

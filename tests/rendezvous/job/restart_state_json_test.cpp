@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// The machine has been up for an hour; later another one for a minute.
+// This machine has been up for an hour, the later one for a minute.
 const ClockPair here{.now = TimePoint{1h}, .wall = WallTime{1'769'000'000s}};
 const ClockPair later{.now = TimePoint{1min}, .wall = WallTime{1'769'000'600s}};
 
@@ -34,18 +34,18 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("what is kept is what is read, on another machine whose clock began elsewhere") {
+TEST_CASE("the restart state survives a round trip to a machine with another clock") {
   const auto text = restart_state_json(used(), "slurm-7.0", here);
   CHECK(read_restart_state(text, "slurm-7.0", here) == used());
   const auto read = read_restart_state(text, "slurm-7.0", later);
   REQUIRE(read);
-  // Ten minutes and another boot later: as long ago as it was, and ten minutes more.
+  // Ten minutes and another boot later, every age is ten minutes more.
   CHECK(read->spent.at("") ==
         RestartState::Moments{TimePoint{1min - 20min}, TimePoint{1min - 11min}});
   CHECK(read->host_failures.at("n3") == RestartState::Moments{TimePoint{1min - 12min}});
 }
 
-TEST_CASE("the file is plain JSON with moments since 1970") {
+TEST_CASE("the file is plain JSON with times since 1970") {
   const auto json = nlohmann::json::parse(restart_state_json(used(), "slurm-7.0", here));
   CHECK(json["cpprun_restart_state"] == 1);
   CHECK(json["restarts_used"] == 3);
@@ -53,14 +53,15 @@ TEST_CASE("the file is plain JSON with moments since 1970") {
   CHECK(json["farthest"]["checkpoint_step"] == 800);
 }
 
-TEST_CASE("a moment of the future counts as now: clocks differ, and a window must end") {
+TEST_CASE("a time in the future counts as now: clocks differ, and a window must end") {
   auto json = nlohmann::json::parse(restart_state_json(used(), "slurm-7.0", here));
   json["spent"][""] = {4e9};
   CHECK(read_restart_state(json.dump(), "slurm-7.0", here)->spent.at("") ==
         RestartState::Moments{here.now});
 }
 
-TEST_CASE("another job's file is refused with both names, and a later version with both") {
+TEST_CASE(
+    "a file of another job is rejected with both names, and a later version with both versions") {
   CHECK(refusal(restart_state_json(used(), "slurm-8.0", here)) ==
         "belongs to job \"slurm-8.0\", but this is job \"slurm-7.0\"; use one file per job, or set "
         "--rdzv-id");
@@ -68,7 +69,7 @@ TEST_CASE("another job's file is refused with both names, and a later version wi
             .starts_with("is of version 2, but this cpprun reads version 1"));
 }
 
-TEST_CASE("what is no state is refused with the key that says so") {
+TEST_CASE("an invalid state is rejected with the key that is wrong") {
   const auto whole = nlohmann::json::parse(restart_state_json(used(), "slurm-7.0", here));
   const auto with = [&](const char* key, const nlohmann::json& value) {
     auto changed = whole;

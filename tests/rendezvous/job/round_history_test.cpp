@@ -24,7 +24,7 @@ RoundEnd failed(int rank, const std::string& cause, const std::string& message =
 
 }  // namespace
 
-TEST_CASE("a round is remembered with what broke it, and counted by the cause") {
+TEST_CASE("a round is remembered with its cause of failure, and counted by cause") {
   RoundHistory history;
   history.sealed(t0 + 1s, RoundNumber{1}, 0);
   REQUIRE(history.list().size() == 1);
@@ -40,7 +40,7 @@ TEST_CASE("a round is remembered with what broke it, and counted by the cause") 
   CHECK(history.restarts().at("out_of_memory") == 1);
 }
 
-TEST_CASE("a round that only changed who is here is no failure and no restart") {
+TEST_CASE("a round that ended by a membership change is neither a failure nor a restart") {
   RoundHistory history;
   history.sealed(t0, RoundNumber{1}, 0);
   history.closed(t0 + 1s, RoundEnd{.reason = "1 more node joined", .change = true}, false);
@@ -49,7 +49,7 @@ TEST_CASE("a round that only changed who is here is no failure and no restart") 
   CHECK(history.restarts().empty());
 }
 
-TEST_CASE("of many rounds the first and the last are kept, and how many were left out") {
+TEST_CASE("of many rounds the first and the last are kept, with the number of omitted ones") {
   RoundHistory history;
   constexpr std::uint32_t count = 100;
   for (std::uint32_t round = 1; round <= count; ++round) {
@@ -67,7 +67,7 @@ TEST_CASE("of many rounds the first and the last are kept, and how many were lef
   CHECK(history.failures().at("unknown") == count);
 }
 
-TEST_CASE("causes that somebody makes up, and long words, stay within bounds") {
+TEST_CASE("invented causes and long texts stay within bounds") {
   RoundHistory history;
   for (std::uint32_t round = 1; round <= 2 * bounds::causes_counted_max; ++round) {
     history.sealed(t0, RoundNumber{round}, 0);
@@ -78,13 +78,13 @@ TEST_CASE("causes that somebody makes up, and long words, stay within bounds") {
   CHECK(history.list()[0].root->message.size() < bounds::history_message_bytes_max + 8);
 }
 
-TEST_CASE("an end before the first round leaves nothing behind") {
+TEST_CASE("an end before the first round leaves no history") {
   RoundHistory history;
   history.closed(t0, RoundEnd{}, false);
   CHECK(history.list().empty());
 }
 
-TEST_CASE("a job remembers its rounds, and since when it is what it is") {
+TEST_CASE("a job remembers its rounds and the time of its last change of state") {
   Table table(1);
   CHECK_FALSE(table.job.since());
   table.seal();

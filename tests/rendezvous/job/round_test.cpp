@@ -41,7 +41,7 @@ TEST_CASE("a round goes from gathering through sealed and draining back to gathe
   CHECK(round.count(Member::State::drained) == 0);
 }
 
-TEST_CASE("survivors keep their order in the next round and a newcomer comes last") {
+TEST_CASE("survivors keep their order in the next round and a new node comes last") {
   Round round;
   round.enter(a, member("m"));
   round.enter(b, member("x"));
@@ -57,7 +57,7 @@ TEST_CASE("survivors keep their order in the next round and a newcomer comes las
   CHECK(round.find(c)->group_rank == GroupRank{1});
 }
 
-TEST_CASE("a seat that was left is free for another") {
+TEST_CASE("a seat that its node has left is free") {
   Round round;
   round.enter(a, member("a", 0));
   CHECK(round.holder_of(0)->join.host == "a");
@@ -68,7 +68,7 @@ TEST_CASE("a seat that was left is free for another") {
   CHECK(round.count(Member::State::waiting) == 0);
 }
 
-TEST_CASE("a seat that somebody has can be claimed, and is the claimant's when that is gone") {
+TEST_CASE("a taken seat can be claimed, and the claimant gets it when the holder is gone") {
   Round round;
   round.enter(a, member("a", 0));
   CHECK_FALSE(round.claimant_of(0));
@@ -89,7 +89,7 @@ TEST_CASE("a seat that somebody has can be claimed, and is the claimant's when t
   CHECK(round.holder_of(0) == round.find(b));
 }
 
-TEST_CASE("an agent keeps its seat when it speaks through another link") {
+TEST_CASE("an agent keeps its seat when it uses another link") {
   Round round;
   round.enter(a, member("a", 0));
   CHECK(round.find_agent({.host = "a", .pid = 7}, "10.0.0.1") == a);
@@ -100,7 +100,7 @@ TEST_CASE("an agent keeps its seat when it speaks through another link") {
   CHECK(round.holder_of(0) == round.find(c));
 }
 
-TEST_CASE("who is missing is said by rank where ranks are known, and is never a long list") {
+TEST_CASE("missing nodes are listed by rank where ranks are known, and the list is short") {
   Round round;
   round.enter(a, member("a", 1));
   CHECK(round.who_is_missing(3) == "1 of 3 nodes have joined; missing: node rank 0, node rank 2");
@@ -109,7 +109,7 @@ TEST_CASE("who is missing is said by rank where ranks are known, and is never a 
   CHECK(round.who_is_missing(3) == "2 of 3 nodes have joined");
 }
 
-TEST_CASE("those in one state are named by number and host, in order") {
+TEST_CASE("nodes in one state are listed by number and host, in order") {
   Round round;
   round.enter(a, member("a", 1));
   round.enter(b, member("b", 0));
@@ -119,7 +119,7 @@ TEST_CASE("those in one state are named by number and host, in order") {
   CHECK(round.who_is(Member::State::drained).empty());
 }
 
-TEST_CASE("surplus nodes wait as spares; survivors keep their seats before newcomers get one") {
+TEST_CASE("surplus nodes wait as spares, and survivors keep their seats before new nodes get one") {
   Round round;
   round.enter(a, member("a"));
   round.enter(b, member("b"));
@@ -137,7 +137,7 @@ TEST_CASE("surplus nodes wait as spares; survivors keep their seats before newco
   CHECK(round.find(c)->group_rank == GroupRank{1});
 }
 
-TEST_CASE("an agent is found by host and pid, through whatever link it speaks now") {
+TEST_CASE("an agent is found by host and pid, whatever link it uses") {
   Round round;
   round.enter(a, member("x"));
   round.enter(b, member("y"));
@@ -173,14 +173,14 @@ TEST_CASE("with fewer seats than nodes, survivors come first and then the order 
   CHECK(round.find(b)->state == Member::State::waiting);
 }
 
-TEST_CASE("two containers with one name and one pid are two agents") {
+TEST_CASE("two containers with the same host name and pid are two agents") {
   Round round;
   round.enter(a, member("x"));
   CHECK(round.find_agent({.host = "x", .pid = 7}, "10.0.0.1") == a);
   CHECK_FALSE(round.find_agent({.host = "x", .pid = 7, .agent = 1}, "10.0.0.1").has_value());
 }
 
-TEST_CASE("who was asked to stop is here, and does not stay") {
+TEST_CASE("a node that was asked to stop is present but does not stay") {
   Round round;
   round.enter(a, member("a"));
   round.enter(b, member("b"));

@@ -17,14 +17,14 @@ namespace {
 
 constexpr TimePoint t0{};
 constexpr Duration lease = 3s;
-// As long as that after it was heard, a node follows.
+// A node follows for this long after a message from it.
 constexpr Duration timeout = bounds::vote_timeout(lease) - bounds::fence_margin;
 
 LinkId link(std::uint64_t number) {
   return LinkId{number};
 }
 
-// The coordinator's node, and these.
+// The coordinator's node and these.
 RoundVotes of_nodes(std::size_t nodes) {
   RoundVotes votes{lease};
   votes.begin(nodes);
@@ -35,7 +35,7 @@ RoundVotes of_nodes(std::size_t nodes) {
 
 }  // namespace
 
-TEST_CASE("nothing can take the lead away before anybody has heard of a standby") {
+TEST_CASE("leadership cannot be lost before any node knows of a standby") {
   RoundVotes votes{lease};
   votes.begin(3);
   CHECK_FALSE(votes.may_be_lost());
@@ -43,7 +43,7 @@ TEST_CASE("nothing can take the lead away before anybody has heard of a standby"
   CHECK(votes.is_decided());
 }
 
-TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's among them") {
+TEST_CASE("the lease lasts as long as half of the nodes follow, the coordinator's own included") {
   for (const auto& [nodes, others] : {std::pair{3, 1}, {4, 1}, {5, 2}, {6, 2}, {7, 3}}) {
     CAPTURE(nodes);
     // None of them is the standby.
@@ -53,13 +53,13 @@ TEST_CASE("the lead lasts as long as half of the nodes follow, the coordinator's
       votes.heard(link(static_cast<std::uint64_t>(2 + each)), t0 + 1s);
     }
     CHECK(votes.until() == t0 + 1s + timeout);
-    // Whoever is left is no majority.
+    // The remaining nodes are not a majority.
     CHECK(static_cast<std::size_t>(nodes - 1 - others) < votes_to_lead(nodes));
     CHECK(static_cast<std::size_t>(nodes - others) >= votes_to_lead(nodes));
   }
 }
 
-TEST_CASE("or as long as the standby does, who alone could lead") {
+TEST_CASE("the lease lasts as long as the standby follows, since only the standby could lead") {
   auto votes = of_nodes(5);
   votes.heard(link(1), t0 + 2s);
   CHECK(votes.until() == t0 + 2s + timeout);
@@ -67,7 +67,7 @@ TEST_CASE("or as long as the standby does, who alone could lead") {
   CHECK(votes.is_decided());
 }
 
-TEST_CASE("enough nodes that know of the round's end settle it for good") {
+TEST_CASE("enough nodes that know of the end of the round settle it for good") {
   auto votes = of_nodes(5);
   votes.released(link(3));
   CHECK(votes.until() == t0 + timeout);
@@ -79,7 +79,7 @@ TEST_CASE("enough nodes that know of the round's end settle it for good") {
   CHECK_FALSE(votes.may_be_lost());
 }
 
-TEST_CASE("what is heard late, or of nobody, changes nothing; a new link is the same node") {
+TEST_CASE("a late or unknown message has no effect, and a new link is the same node") {
   auto votes = of_nodes(3);
   votes.heard(link(2), t0 + 1s);
   votes.heard(link(2), t0);
@@ -91,7 +91,7 @@ TEST_CASE("what is heard late, or of nobody, changes nothing; a new link is the 
   CHECK(votes.until() == t0 + 2s + timeout);
 }
 
-TEST_CASE("who was not told of the standby cannot vote, and counts as one who follows") {
+TEST_CASE("a node that does not know of the standby cannot vote and counts as a follower") {
   RoundVotes votes{lease};
   votes.begin(5);
   votes.appoint(link(1));
@@ -102,7 +102,7 @@ TEST_CASE("who was not told of the standby cannot vote, and counts as one who fo
   CHECK(votes.until() == t0 + timeout);
 }
 
-TEST_CASE("a node that may vote already is not taken to have heard what is sent to it") {
+TEST_CASE("a node that may already vote is not assumed to have received a message") {
   auto votes = of_nodes(3);
   votes.may_vote(link(1), t0 + 1s);
   votes.may_vote(link(2), t0 + 1s);
@@ -111,15 +111,15 @@ TEST_CASE("a node that may vote already is not taken to have heard what is sent 
 
 namespace {
 
-// Standby 1 is lost, and node 2 is to replace it. `gone` more nodes, the last ones, are lost too.
+// Standby 1 is lost, and node 2 is its replacement. `gone` more nodes, the last ones, are lost too.
 std::vector<LinkId> voters_without(std::size_t nodes, std::size_t gone) {
   std::vector<LinkId> voters;
   for (std::uint64_t each = 2; each < nodes - gone; ++each) voters.push_back(link(each));
   return voters;
 }
 
-// Each node follows the coordinator (0), or votes for standby 1 or 2; the standbys vote for
-// themselves. True for each of the three that leads.
+// Each node follows the coordinator (0) or votes for standby 1 or 2; the standbys vote for
+// themselves. The result says which of the three lead.
 std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t needed,
                             const std::vector<int>& follows) {
   RoundVotes votes = of_nodes(nodes);
@@ -138,11 +138,11 @@ std::array<bool, 3> leaders(std::size_t nodes, std::size_t gone, std::size_t nee
 
 }  // namespace
 
-TEST_CASE("of a coordinator, its standby and the one that replaces that, at most one leads") {
+TEST_CASE("at most one of a coordinator, its standby and the replacement leads") {
   for (std::size_t nodes = 4; nodes <= 8; ++nodes) {
     for (std::size_t gone = 0; gone + 3 < nodes; ++gone) {
       RoundVotes votes = of_nodes(nodes);
-      // More than half may be cut off together with the first standby, and have its majority.
+      // More than half may be cut off together with the first standby and give it a majority.
       const bool is_possible = votes.appoint_again(link(2), voters_without(nodes, gone));
       CHECK(is_possible == (gone + 1 < votes_to_lead(nodes) && nodes - gone > 3));
       if (!is_possible) continue;
@@ -167,7 +167,7 @@ TEST_CASE("of a coordinator, its standby and the one that replaces that, at most
   }
 }
 
-TEST_CASE("a standby that has left in order has no majority to be afraid of") {
+TEST_CASE("a standby that has left in order has no majority") {
   auto votes = of_nodes(8);
   votes.released(link(1));
   for (const std::uint64_t each : {5, 6, 7}) votes.released(link(each));
@@ -175,7 +175,7 @@ TEST_CASE("a standby that has left in order has no majority to be afraid of") {
   REQUIRE(votes.appoint_again(link(2), {link(2), link(3), link(4)}));
   CHECK(votes.votes_needed() == 3);
   CHECK(votes.until() == t0 + timeout);
-  // Two of three are no majority of the coordinator's node and them.
+  // Two of three are not a majority of them and the coordinator's node.
   votes.heard(link(4), t0 + 1s);
   CHECK(votes.until() == t0 + 1s + timeout);
   CHECK_FALSE(votes.appoint_again(link(2), {link(2)}));

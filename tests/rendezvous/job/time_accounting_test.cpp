@@ -24,7 +24,7 @@ NodeDuration booked(const TimeAccounting& accounting, TimePoint now, Account acc
   return of(accounting.told(now).nodes, account);
 }
 
-// Two nodes wait for 1 s, start for 2 s, train for 10 s, and are told to end.
+// Two nodes wait for 1 s, start for 2 s, train for 10 s, and are asked to end.
 TimeAccounting trained() {
   TimeAccounting accounting;
   accounting.place(t0, at(Account::waiting_for_nodes, 2));
@@ -46,7 +46,7 @@ const LostTime* lost_to(const TimeUse& use, const std::string& cause) {
 
 }  // namespace
 
-TEST_CASE("every node's time is booked where it was") {
+TEST_CASE("every node's time is booked to the state it was in") {
   TimeAccounting accounting = trained();
   CHECK(booked(accounting, t0 + 15s, Account::waiting_for_nodes) == 2s);
   CHECK(booked(accounting, t0 + 15s, Account::starting) == 4s);
@@ -56,7 +56,7 @@ TEST_CASE("every node's time is booked where it was") {
   CHECK(sum_of(accounting.told(t0 + 15s).nodes) == 30s);
 }
 
-TEST_CASE("what went on before a failure was noticed was not training") {
+TEST_CASE("the time between a failure and its detection is not training") {
   TimeAccounting accounting = trained();
   accounting.round_decided(t0 + 14s, {.id = "out_of_memory", .host = "alpha", .unnoticed = 3s});
   const TimeUse use = accounting.told(t0 + 14s);
@@ -71,19 +71,19 @@ TEST_CASE("what went on before a failure was noticed was not training") {
   CHECK(of(lost->time, Account::draining) == 2s);
 }
 
-TEST_CASE("no more is called unnoticed than the round has lasted") {
+TEST_CASE("the detection time is at most the length of the round") {
   TimeAccounting accounting = trained();
   accounting.round_decided(t0 + 14s, {.id = "node_lost", .unnoticed = 60s});
   const TimeUse use = accounting.told(t0 + 14s);
   CHECK(of(use.nodes, Account::training) == 0s);
-  // Its 20 s of training and its 4 s of starting; not the wait before it.
+  // Its 20 s of training and its 4 s of starting, but not the wait before it.
   CHECK(of(use.nodes, Account::detecting) == 24s);
   CHECK(of(use.nodes, Account::waiting_for_nodes) == 2s);
   CHECK(sum_of(use.nodes) == 28s);
   CHECK_FALSE(accounting.check());
 }
 
-TEST_CASE("what was trained since the last checkpoint is to be done again, if a worker failed") {
+TEST_CASE("training since the last checkpoint counts as redone if a worker failed") {
   TimeAccounting accounting = trained();
   accounting.unsaved(5s);
   accounting.unsaved(4s);
@@ -93,14 +93,14 @@ TEST_CASE("what was trained since the last checkpoint is to be done again, if a 
     CHECK(booked(accounting, t0 + 13s, Account::redoing) == 7s);
     CHECK(booked(accounting, t0 + 13s, Account::training) == 11s);
   }
-  SUBCASE("a newcomer") {
+  SUBCASE("a new node") {
     accounting.round_decided(t0 + 13s, {.id = "membership_change", .failed = false});
     CHECK(booked(accounting, t0 + 13s, Account::redoing) == 0s);
     CHECK(booked(accounting, t0 + 13s, Account::training) == 20s);
   }
 }
 
-TEST_CASE("what follows a failure is its own until training goes on") {
+TEST_CASE("the time after a failure is booked to its cause until training resumes") {
   TimeAccounting accounting = trained();
   accounting.round_decided(t0 + 14s, {.id = "killed", .host = "alpha"});
   accounting.place(t0 + 14s, at(Account::pausing, 2));
@@ -126,7 +126,7 @@ TEST_CASE("what follows a failure is its own until training goes on") {
         "start");
 }
 
-TEST_CASE("a job whose workers never speak to the store has trained, if all of them end well") {
+TEST_CASE("a job whose workers never use the store has trained if all of them succeed") {
   TimeAccounting accounting;
   accounting.sealed(t0);
   accounting.place(t0, at(Account::starting, 3));
@@ -135,7 +135,7 @@ TEST_CASE("a job whose workers never speak to the store has trained, if all of t
   CHECK(booked(accounting, t0 + 4s, Account::starting) == 0s);
 }
 
-TEST_CASE("a job's end is the end of its time") {
+TEST_CASE("the time accounting ends with the job") {
   TimeAccounting accounting;
   accounting.place(t0, at(Account::training, 1));
   accounting.place(t0 + 5s, {});
@@ -143,7 +143,7 @@ TEST_CASE("a job's end is the end of its time") {
   CHECK(sum_of(accounting.told(t0 + 60s).nodes) == 5s);
 }
 
-TEST_CASE("nobody makes a ledger keep more causes than there are") {
+TEST_CASE("the number of causes is limited, whatever nodes report") {
   TimeAccounting accounting;
   for (int i = 0; i < 1000; ++i) {
     accounting.sealed(t0);

@@ -17,7 +17,7 @@ const ClockPair later{.now = TimePoint{} + 10s, .wall = WallTime{} + 1000s};
 
 }  // namespace
 
-TEST_CASE("a daemon that leads shows who stands by, what is kept and what has changed") {
+TEST_CASE("a leader shows its standbys, its state and the last change") {
   const DaemonSnapshot daemon{
       .name = "a",
       .place = "a:29400",
@@ -56,7 +56,7 @@ TEST_CASE("a daemon that leads shows who stands by, what is kept and what has ch
   CHECK(read["warnings"].size() == 1);
 }
 
-TEST_CASE("one that stands by names the one that leads, or nobody") {
+TEST_CASE("a standby names the leader, or null") {
   DaemonSnapshot daemon{
       .name = "b", .leader = "a", .leader_address = "a:29400", .is_in_sync = true};
   json read = json::parse(daemon_json(daemon, later));
@@ -71,7 +71,7 @@ TEST_CASE("one that stands by names the one that leads, or nobody") {
   CHECK(read["leader_place"].is_null());
 }
 
-TEST_CASE("a change is an event of all jobs, and what is not known of it is null") {
+TEST_CASE("a change of leader is an event of all jobs, with null for unknown values") {
   const json read = json::parse(leader_changed_line(
       {.to = "b", .to_place = "b:29400", .epoch = 3, .reason = "it has begun \xff"}, "host0"));
   CHECK(read["event"] == "leader_changed");

@@ -14,7 +14,7 @@ StandbySnapshot standby(const std::string& place = "10.0.0.2:29400") {
   return {.name = "b", .place = place, .is_in_sync = true};
 }
 
-// One that etcd has made the leader, with one that stands by on another machine.
+// A leader elected through etcd, with a standby on another machine.
 DaemonSnapshot pair_of() {
   return {.name = "a",
           .place = "10.0.0.1:29400",
@@ -37,12 +37,12 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a pair with etcd and everything in sync warns of nothing, and says who goes on") {
+TEST_CASE("a healthy pair with etcd has no warnings and names its successor") {
   CHECK(warnings_of(pair_of()).empty());
   CHECK(cover_text(pair_of()) == "if the machine of the cpprund is lost, \"b\" resumes the job");
 }
 
-TEST_CASE("a standby that is missing, behind, or on the same machine is warned of, with the cure") {
+TEST_CASE("a standby that is missing, behind, or on the same machine is a warning with a hint") {
   DaemonSnapshot daemon = pair_of();
   daemon.standbys.clear();
   CHECK(only_warning(daemon) ==
@@ -60,7 +60,7 @@ TEST_CASE("a standby that is missing, behind, or on the same machine is warned o
   CHECK(warnings_of(daemon).empty());
 }
 
-TEST_CASE("a lone daemon warns by what it keeps") {
+TEST_CASE("the warning of a single daemon depends on what it stores") {
   DaemonSnapshot daemon{.name = "a", .place = "a:29400", .leads = true, .leader = "a"};
   CHECK(only_warning(daemon) ==
         "no standby: if this machine is lost, its jobs are lost and their workers are stopped; "
@@ -75,7 +75,7 @@ TEST_CASE("a lone daemon warns by what it keeps") {
   CHECK(has(only_warning(daemon), "cannot write to its state directory (--state; see its log)"));
 }
 
-TEST_CASE("trouble with etcd is warned of by whoever leads and whoever stands by") {
+TEST_CASE("trouble with etcd is a warning at the leader and at the standby") {
   DaemonSnapshot daemon = pair_of();
   daemon.trouble = "no member answers";
   CHECK(has(only_warning(daemon), "etcd is unavailable (no member answers)"));
@@ -85,7 +85,7 @@ TEST_CASE("trouble with etcd is warned of by whoever leads and whoever stands by
   CHECK(has(only_warning(daemon), "etcd is unavailable"));
 }
 
-TEST_CASE("one that stands by warns where it lacks something, or nobody leads") {
+TEST_CASE("a standby warns if its state is incomplete or no leader is known") {
   DaemonSnapshot daemon = pair_of();
   daemon.leads = false;
   CHECK(has(only_warning(daemon), "is not in sync yet"));
@@ -93,7 +93,7 @@ TEST_CASE("one that stands by warns where it lacks something, or nobody leads") 
   CHECK(has(only_warning(daemon), "this cpprund knows no leader"));
 }
 
-TEST_CASE("a change of the leader is a line") {
+TEST_CASE("a change of the leader is one line") {
   LeaderChange change{.to = "b", .to_place = "b:1", .epoch = 7, .reason = "it has begun"};
   CHECK(leader_changed_text(change) == "\"b\" is the leader (epoch 7): it has begun");
   change.from = "a";

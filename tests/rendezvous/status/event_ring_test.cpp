@@ -7,17 +7,17 @@ namespace event_ring_test {
 
 using namespace cpprun;
 
-TEST_CASE("an event is told to those who watch as it is to those who come later") {
+TEST_CASE("an event is the same for current and later watchers") {
   EventRing ring("run");
-  const auto told = ring.add("{\"event\":\"a\"}\n");
-  CHECK(told == "id: run-1\ndata: {\"event\":\"a\"}\n\n");
-  CHECK(ring.since("") == told);
+  const auto sent = ring.add("{\"event\":\"a\"}\n");
+  CHECK(sent == "id: run-1\ndata: {\"event\":\"a\"}\n\n");
+  CHECK(ring.since("") == sent);
   CHECK(ring.add("{}") == "id: run-2\ndata: {}\n\n");
   CHECK(ring.since("run-1") == "id: run-2\ndata: {}\n\n");
   CHECK(ring.since("run-2").empty());
 }
 
-TEST_CASE("an id of another run is foreign, and everything is told with a remark") {
+TEST_CASE("an id of another run is unknown, and all events are sent with a note") {
   const std::string note = ": Last-Event-ID is from another run; sending all stored events\n\n";
   EventRing before("before");
   EventRing ring("after");
@@ -27,15 +27,15 @@ TEST_CASE("an id of another run is foreign, and everything is told with a remark
   }
   const std::string all = ring.since("");
   CHECK(all.starts_with("id: after-1\n"));
-  // Two events were missed since then: their numbers were given twice.
+  // Two events were missed since then: their numbers were assigned twice.
   CHECK(ring.since("before-1") == note + all);
   CHECK(ring.since("after-4") == note + all);
-  CHECK(ring.since("1") == note + all);  // of an earlier release
+  CHECK(ring.since("1") == note + all);  // from an earlier release
   CHECK(ring.since("after-") == note + all);
   CHECK(ring.since("after-1") != all);
 }
 
-TEST_CASE("the oldest events go first, and whoever has missed some is told how many") {
+TEST_CASE("the oldest events are dropped first, and a late watcher receives their number") {
   EventRing few("run", 2, 1000);
   for (const auto* line : {"1", "2", "3", "4"}) few.add(line);
   CHECK(few.size() == 2);
@@ -50,7 +50,7 @@ TEST_CASE("the oldest events go first, and whoever has missed some is told how m
   CHECK(small.size() == 1);
 }
 
-TEST_CASE("events are asked for with and without what follows") {
+TEST_CASE("events can be requested once or as a stream") {
   EventRing ring("run");
   CHECK(asks_for_events({.target = "/api/v1/events"}));
   CHECK(asks_for_events({.target = "/api/v1/events?once"}));

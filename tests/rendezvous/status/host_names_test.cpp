@@ -7,7 +7,7 @@ namespace host_names_test {
 
 using namespace cpprun;
 
-TEST_CASE("a machine is called by what was given, its host name, and its names in its domains") {
+TEST_CASE("a machine has its configured name, its host name, and its fully qualified names") {
   CHECK(host_names({"10.0.0.5", "head.example.org", ""},
                    {.host = "node1",
                     .hosts = {},
@@ -16,7 +16,7 @@ TEST_CASE("a machine is called by what was given, its host name, and its names i
                   "node1.example.org"});
 }
 
-TEST_CASE("the names beside a machine's own in /etc/hosts are its own, and no others") {
+TEST_CASE("only the aliases of the machine's own name in /etc/hosts are its names") {
   const std::string hosts =
       "127.0.0.1 localhost\n"
       "10.0.0.5\tnode1.example.org node1 head # the head\n"
@@ -26,7 +26,7 @@ TEST_CASE("the names beside a machine's own in /etc/hosts are its own, and no ot
         HostNames{"node1", "node1.example.org", "head"});
 }
 
-TEST_CASE("a host name with a domain is also called without it") {
+TEST_CASE("a host name with a domain also counts without it") {
   CHECK(host_names({}, {.host = "node1.example.org"}) == HostNames{"node1.example.org", "node1"});
   CHECK(host_names({}, {.host = ""}).empty());
 }

@@ -27,7 +27,7 @@ struct Daemon {
 
 }  // namespace
 
-TEST_CASE("a round, its end and the job's end are told once, however many nodes hear of it") {
+TEST_CASE("a round, its end and the job's end are reported once, however many nodes receive them") {
   Daemon daemon;
   link::Sealed sealed;
   sealed.round = RoundNumber{4};
@@ -61,7 +61,7 @@ TEST_CASE("a round, its end and the job's end are told once, however many nodes 
   CHECK(daemon.say(finish).is_null());
 }
 
-TEST_CASE("a job that is forgotten may begin anew under its name") {
+TEST_CASE("a job that is forgotten may be started again under its name") {
   Daemon daemon;
   link::Finish finish;
   CHECK_FALSE(daemon.say(finish).is_null());
@@ -69,7 +69,7 @@ TEST_CASE("a job that is forgotten may begin anew under its name") {
   CHECK_FALSE(daemon.say(finish).is_null());
 }
 
-TEST_CASE("who comes and goes is told, and what the log says") {
+TEST_CASE("joins, leaves and log lines are events") {
   Daemon daemon;
   using Kind = coordinator::NodeChange::Kind;
   CHECK(daemon.tell(coordinator::NodeChange{.kind = Kind::joined, .host = "beta"}) ==
@@ -90,22 +90,22 @@ TEST_CASE("who comes and goes is told, and what the log says") {
   CHECK(daemon.tell(coordinator::Note{"it \xff waits"})["text"] == "it \xEF\xBF\xBD waits");
 }
 
-TEST_CASE("what somebody has asked for is told, with what became of it") {
+TEST_CASE("a command is an event with its result") {
   Daemon daemon;
   const OperatorCommand command{
       .kind = OperatorCommand::Kind::drain, .job = "a", .whom = "3", .by = "uid 7"};
-  const json told = daemon.tell(
+  const json event = daemon.tell(
       coordinator::Answered{1, command, {CommandResult::Kind::unknown, "there is no node 3"}});
-  CHECK(told["event"] == "order");
-  CHECK(told["order"] == "drain");
-  CHECK(told["by"] == "uid 7");
-  CHECK(told["whom"] == "3");
-  CHECK(told["signal"].is_null());
-  CHECK(told["outcome"] == "unknown");
-  CHECK(told["said"] == "there is no node 3");
+  CHECK(event["event"] == "order");
+  CHECK(event["order"] == "drain");
+  CHECK(event["by"] == "uid 7");
+  CHECK(event["whom"] == "3");
+  CHECK(event["signal"].is_null());
+  CHECK(event["outcome"] == "unknown");
+  CHECK(event["said"] == "there is no node 3");
 }
 
-TEST_CASE("what concerns nobody but the nodes is no event") {
+TEST_CASE("messages that concern only the nodes are not events") {
   Daemon daemon;
   CHECK(daemon.say(link::Heartbeat{}).is_null());
   CHECK(daemon.tell(coordinator::ResetStore{"a", "r"}).is_null());

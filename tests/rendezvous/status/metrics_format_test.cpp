@@ -31,7 +31,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("OpenMetrics is for whoever asks for it, and prefers nothing else") {
+TEST_CASE("OpenMetrics is sent to a client that accepts it and prefers no other format") {
   struct Row {
     std::string accept;
     MetricsFormat format;
@@ -65,7 +65,7 @@ TEST_CASE("OpenMetrics is for whoever asks for it, and prefers nothing else") {
       {"text/plain;version=1.0.0;q=1," + name + ";q=0.6", open_metrics},
       {"application/openmetrics-textual", plain},
       {";;,,;=,q=1", plain},
-      // What Prometheus 2.42 and 3.5 send.
+      // As sent by Prometheus 2.42 and 3.5.
       {name + ";version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
               "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
        open_metrics},
@@ -88,12 +88,12 @@ TEST_CASE("OpenMetrics declares counters without their suffix, names units, and 
   CHECK(has(text, "\ncpprun_rounds_total{run_id=\"j\"} 1\n"));
   CHECK_FALSE(has(text, "TYPE cpprun_rounds_total"));
   CHECK(has(text, "# TYPE cpprun_lease_seconds gauge\n# UNIT cpprun_lease_seconds seconds\n"));
-  // A unit has to end the name of its metric.
+  // A unit must be the suffix of its metric's name.
   CHECK_FALSE(has(text, "UNIT cpprun_silence_seconds_max"));
   CHECK_FALSE(has(text, "UNIT cpprun_jobs"));
 }
 
-TEST_CASE("but for what announces them both formats say the same") {
+TEST_CASE("both formats differ only in their metadata") {
   const auto series = [](const std::string& text) {
     std::string kept;
     std::istringstream lines(text);
@@ -109,7 +109,7 @@ TEST_CASE("but for what announces them both formats say the same") {
   CHECK_FALSE(has(text, "# UNIT"));
 }
 
-TEST_CASE("each format is called by its name and version") {
+TEST_CASE("each format has its name and version in the content type") {
   CHECK(content_type(plain) == "text/plain; version=0.0.4; charset=utf-8");
   CHECK(content_type(open_metrics) == "application/openmetrics-text; version=1.0.0; charset=utf-8");
 }

@@ -43,7 +43,7 @@ std::string api_page() {
 
 }  // namespace
 
-TEST_CASE("a job that was restarted shows it in figures") {
+TEST_CASE("the metrics of a restarted job include its restarts") {
   const std::string text = metrics_text(one_job(), 1, t0 + 10s);
   CHECK(has_line(text, "cpprun_jobs 1"));
   CHECK(has_line(text, "cpprun_job_state{run_id=\"j\",state=\"running\"} 1"));
@@ -59,7 +59,7 @@ TEST_CASE("a job that was restarted shows it in figures") {
   CHECK(text.find("cpprun_job_exit_code{") == std::string::npos);
 }
 
-TEST_CASE("every metric is announced once, before its series, and is in the table of the manual") {
+TEST_CASE("every metric is declared once, before its series, and is in the table of the manual") {
   const std::string text = metrics_text(one_job(), 1, t0);
   std::istringstream lines(text);
   std::set<std::string> announced;
@@ -102,7 +102,7 @@ TEST_CASE("every metric is announced once, before its series, and is in the tabl
   }
 }
 
-TEST_CASE("no label is called job, and a counter is called a total") {
+TEST_CASE("no label is called job, and counters end with total") {
   for (const auto& metric : metrics()) {
     CAPTURE(metric.name);
     CHECK(metric.labels.find("job") == std::string_view::npos);
@@ -110,7 +110,7 @@ TEST_CASE("no label is called job, and a counter is called a total") {
   }
 }
 
-TEST_CASE("a value of a label cannot end the label, the line or the text") {
+TEST_CASE("a label value cannot end the label, the line or the text") {
   CHECK(label_text("a\"} 1\ncpprun_jobs 7\\") == "a\\\"} 1\\ncpprun_jobs 7\\\\");
   CHECK(label_text("\xff") == "?");
   auto jobs = one_job();
@@ -118,19 +118,19 @@ TEST_CASE("a value of a label cannot end the label, the line or the text") {
   CHECK(has_line(metrics_text(jobs, 1, t0), "cpprun_rounds_total{run_id=\"x\\\"\\n\"} 2"));
 }
 
-TEST_CASE("whether the next cpprund would know its jobs is told where something is kept") {
+TEST_CASE("a metric says whether the next cpprund would know its jobs, if they are stored") {
   const std::string none = "# TYPE cpprun_records_durable gauge";
   CHECK(has_line(metrics_text({}, 0, t0), none));
   CHECK(metrics_text({}, 0, t0).find("\ncpprun_records_durable ") == std::string::npos);
-  const auto told = [](std::optional<bool> durable) {
+  const auto exported = [](std::optional<bool> durable) {
     return metrics_text({}, 0, t0, MetricsFormat::plain, DaemonSnapshot{.durable = durable});
   };
-  CHECK(has_line(told(true), "cpprun_records_durable 1"));
-  CHECK(has_line(told(false), "cpprun_records_durable 0"));
-  CHECK(told({}).find("\ncpprun_records_durable ") == std::string::npos);
+  CHECK(has_line(exported(true), "cpprun_records_durable 1"));
+  CHECK(has_line(exported(false), "cpprun_records_durable 0"));
+  CHECK(exported({}).find("\ncpprun_records_durable ") == std::string::npos);
 }
 
-TEST_CASE("a daemon tells whether it leads, who stands by, and how etcd and the lead have fared") {
+TEST_CASE("a daemon's metrics include its role, its standbys, etcd and changes of leadership") {
   DaemonSnapshot daemon{.has_etcd = true,
                         .leads = true,
                         .epoch = 12,
@@ -138,26 +138,26 @@ TEST_CASE("a daemon tells whether it leads, who stands by, and how etcd and the 
                                      {.name = "c", .bytes_behind = 7}},
                         .changes = 2,
                         .last_change = LeaderChange{.silence = 12ms}};
-  const auto told = [&daemon] { return metrics_text({}, 0, t0, MetricsFormat::plain, daemon); };
-  CHECK(has_line(told(), "cpprun_leads 1"));
-  CHECK(has_line(told(), "cpprun_epoch 12"));
-  CHECK(has_line(told(), "cpprun_standbys{state=\"in_sync\"} 1"));
-  CHECK(has_line(told(), "cpprun_standbys{state=\"catching_up\"} 1"));
-  CHECK(has_line(told(), "cpprun_standby_bytes_behind_max 7"));
-  CHECK(has_line(told(), "cpprun_etcd_usable 1"));
-  CHECK(has_line(told(), "cpprun_leader_changes_total 2"));
-  CHECK(has_line(told(), "cpprun_leader_silence_seconds 0.012"));
-  CHECK(told().find("\ncpprun_in_sync ") == std::string::npos);
+  const auto exported = [&daemon] { return metrics_text({}, 0, t0, MetricsFormat::plain, daemon); };
+  CHECK(has_line(exported(), "cpprun_leads 1"));
+  CHECK(has_line(exported(), "cpprun_epoch 12"));
+  CHECK(has_line(exported(), "cpprun_standbys{state=\"in_sync\"} 1"));
+  CHECK(has_line(exported(), "cpprun_standbys{state=\"catching_up\"} 1"));
+  CHECK(has_line(exported(), "cpprun_standby_bytes_behind_max 7"));
+  CHECK(has_line(exported(), "cpprun_etcd_usable 1"));
+  CHECK(has_line(exported(), "cpprun_leader_changes_total 2"));
+  CHECK(has_line(exported(), "cpprun_leader_silence_seconds 0.012"));
+  CHECK(exported().find("\ncpprun_in_sync ") == std::string::npos);
   daemon = {.has_etcd = true, .leader = "a", .is_in_sync = true, .trouble = "no answer"};
-  CHECK(has_line(told(), "cpprun_leads 0"));
-  CHECK(has_line(told(), "cpprun_in_sync 1"));
-  CHECK(has_line(told(), "cpprun_etcd_usable 0"));
-  CHECK(has_line(told(), "cpprun_warnings 1"));
-  CHECK(told().find("\ncpprun_standbys{") == std::string::npos);
+  CHECK(has_line(exported(), "cpprun_leads 0"));
+  CHECK(has_line(exported(), "cpprun_in_sync 1"));
+  CHECK(has_line(exported(), "cpprun_etcd_usable 0"));
+  CHECK(has_line(exported(), "cpprun_warnings 1"));
+  CHECK(exported().find("\ncpprun_standbys{") == std::string::npos);
   CHECK(metrics_text({}, 0, t0).find("\ncpprun_leads ") == std::string::npos);
 }
 
-TEST_CASE("without a job there is only their number") {
+TEST_CASE("without a job only the number of jobs is exported") {
   const std::string text = metrics_text({}, 0, t0);
   CHECK(has_line(text, "cpprun_jobs 0"));
   CHECK(text.find("run_id=") == std::string::npos);

@@ -14,7 +14,7 @@ namespace page_test {
 
 using namespace cpprun;
 
-TEST_CASE("the page is the file that people edit, but for indentation and a script's comments") {
+TEST_CASE("the page is its source file without indentation and script comments") {
   const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   REQUIRE(directory != nullptr);
   std::ifstream file(std::string(directory) + "/rendezvous/status/page.html", std::ios::binary);
@@ -27,7 +27,7 @@ TEST_CASE("the page is the file that people edit, but for indentation and a scri
   CHECK(source.size() > 4000);
 }
 
-TEST_CASE("a browser obeys nothing but the page's own script and style, named by their hashes") {
+TEST_CASE("a browser runs only the page's own script and style, which are named by their hashes") {
   const auto page = status_page();
   REQUIRE(page.fields[0].first == "Content-Security-Policy");
   const std::string& policy = page.fields[0].second;
@@ -39,7 +39,7 @@ TEST_CASE("a browser obeys nothing but the page's own script and style, named by
   CHECK(policy.substr(script + 43, 2) == "='");
 }
 
-TEST_CASE("the page asks nobody else, and puts nothing of a stranger's in as markup") {
+TEST_CASE("the page contacts no other server, and inserts no untrusted text as markup") {
   const std::string page = status_page().body;
   for (const char* word : {"http://", "https://", "innerHTML", "outerHTML", "insertAdjacent",
                            "document.write", "eval(", "style=", "onclick=", "src="}) {
@@ -50,7 +50,7 @@ TEST_CASE("the page asks nobody else, and puts nothing of a stranger's in as mar
   CHECK(page.find("width=device-width") != std::string::npos);
 }
 
-TEST_CASE("the page knows every account of the ledger by a sign") {
+TEST_CASE("the page has a symbol for every time account") {
   const std::string page = status_page().body;
   for (std::size_t i = 0; i < account_count; ++i) {
     const std::string name{name_of(static_cast<Account>(i))};

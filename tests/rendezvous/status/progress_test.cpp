@@ -35,7 +35,7 @@ TEST_CASE("a job whose nodes were never asked has no progress to show") {
   CHECK(progress.slowest.empty());
 }
 
-TEST_CASE("progress is the extremes of all workers, and who is behind") {
+TEST_CASE("progress has the extremes of all workers, and the slow ones") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, a, link::Status{RoundNumber{1}, {at_step(0, 50), at_step(1, 47)}});
@@ -49,7 +49,7 @@ TEST_CASE("progress is the extremes of all workers, and who is behind") {
   CHECK(progress.step_max == 51);
   CHECK(progress.checkpoint_step == 40);
   CHECK(progress.millisteps_per_second_min == 1949);
-  CHECK(progress.beat_age_max == 11s);  // two seconds have passed since it was told
+  CHECK(progress.beat_age_max == 11s);  // two seconds have passed since the report
   CHECK(progress.resident_kib_max == 51 * 1024);
   CHECK(progress.told_ago_max == 3s);
   REQUIRE(progress.slowest.size() == 4);
@@ -59,7 +59,7 @@ TEST_CASE("progress is the extremes of all workers, and who is behind") {
   CHECK(progress.slowest[3].worker.rank == Rank{2});
 }
 
-TEST_CASE("the time left is that of the slowest worker, where total and speed are known") {
+TEST_CASE("the time left is that of the slowest worker with a known total and speed") {
   Table table;
   table.seal();
   link::WorkerStats slow = at_step(0, 500);
@@ -80,7 +80,7 @@ TEST_CASE("the time left is that of the slowest worker, where total and speed ar
   CHECK_FALSE(progress_of(table.job, t0).remaining);
 }
 
-TEST_CASE("a metric is shown from the lowest rank that reports it, and not of a job without end") {
+TEST_CASE("a metric is taken from the lowest rank that reports it, and at most 32 are shown") {
   Table table;
   table.seal();
   link::WorkerStats second = at_step(1, 7);
@@ -102,7 +102,7 @@ TEST_CASE("a metric is shown from the lowest rank that reports it, and not of a 
   CHECK(progress_of(table.job, t0).metrics.size() == 32);
 }
 
-TEST_CASE("a worker that has ended holds nobody up") {
+TEST_CASE("a worker that has ended does not count as slow") {
   Table table;
   table.seal();
   link::WorkerStats done = at_step(0, 3);
@@ -113,7 +113,7 @@ TEST_CASE("a worker that has ended holds nobody up") {
   CHECK(progress.step_min == 50);
 }
 
-TEST_CASE("ages grow from when they were told") {
+TEST_CASE("ages count from the time of the report") {
   Table table;
   table.seal();
   link::WorkerStats figures = at_step(0, 3);
@@ -127,7 +127,7 @@ TEST_CASE("ages grow from when they were told") {
   CHECK(workers[0].figures.last_words == 6s);
 }
 
-TEST_CASE("only a few are shown of those that are behind") {
+TEST_CASE("only a few of the slow workers are shown") {
   Table table(0, 2, 2);
   table.join(t0, a, node(0, 8), true);
   table.join(t0, b, node(1, 8));

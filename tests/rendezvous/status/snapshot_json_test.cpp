@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// The clock that people read stands at 1000 s when the other one stands at 10 s.
+// The wall clock shows 1000 s when the monotonic clock shows 10 s.
 const ClockPair at_ten{.now = t0 + 10s, .wall = WallTime{} + 1000s};
 
 Table failed_once() {
@@ -36,7 +36,7 @@ Table failed_once() {
 
 }  // namespace
 
-TEST_CASE("a list of jobs has one in short for each, and where the next page begins") {
+TEST_CASE("a list of jobs has a summary of each, and where the next page starts") {
   const Table table = failed_once();
   const auto text = jobs_json({snapshot_of(table.job, at_ten.now)}, "j", at_ten);
   const auto read = json::parse(text);
@@ -61,7 +61,7 @@ TEST_CASE("a list of jobs has one in short for each, and where the next page beg
   CHECK(json::parse(jobs_json({}, std::nullopt, at_ten))["next"].is_null());
 }
 
-TEST_CASE("one job has its rounds, with failures as events have them") {
+TEST_CASE("a job has its rounds, with failures in the form of events") {
   const Table table = failed_once();
   const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
   REQUIRE(read["rounds"].size() == 2);
@@ -84,7 +84,7 @@ TEST_CASE("one job has its rounds, with failures as events have them") {
   CHECK(read["root"].is_null());
 }
 
-TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
+TEST_CASE("a daemon's job says whether the next cpprund would resume it") {
   Table table;
   table.join(t0, a, node(0));  // None of them is in the coordinator's own process.
   table.join(t0, b, node(1));
@@ -104,13 +104,13 @@ TEST_CASE("a daemon's job says whether the next cpprund would go on with it") {
         "(--state; see its log)");
 }
 
-TEST_CASE("bytes of a worker that are no text do not spoil an answer") {
+TEST_CASE("invalid UTF-8 of a worker does not break an answer") {
   const Table table = failed_once();
   const auto read = json::parse(job_json(details_of(table.job, at_ten.now), at_ten));
   CHECK(read["rounds"][0]["failure"]["message"] == "\xef\xbf\xbd<script>\n");
 }
 
-TEST_CASE("a job that is over has its exit code, its reason and its root") {
+TEST_CASE("an ended job has its exit code, its reason and its root cause") {
   Table table;
   table.seal();
   table.hear(
@@ -127,7 +127,7 @@ TEST_CASE("a job that is over has its exit code, its reason and its root") {
   CHECK(read["root"]["signal"].is_null());
 }
 
-TEST_CASE("a node shows what its workers do, where it has said so") {
+TEST_CASE("a node shows its workers' statistics, if it has reported them") {
   Table table;
   table.seal();
   table.hear(at_ten.now - 2s, b,
@@ -171,7 +171,7 @@ TEST_CASE("a node shows what its workers do, where it has said so") {
   CHECK(bare.nodes[1].ranks.empty());
 }
 
-TEST_CASE("a page of nodes says what each does, and behind which the next begins") {
+TEST_CASE("a page of nodes has the state of each, and where the next page starts") {
   const Table table = failed_once();
   const auto read =
       json::parse(nodes_json(nodes_of(table.job, at_ten.now, {.nodes_max = 1}), at_ten));
@@ -188,7 +188,7 @@ TEST_CASE("a page of nodes says what each does, and behind which the next begins
   CHECK(read["next"] == "0");
 }
 
-TEST_CASE("a refusal is JSON as well") {
+TEST_CASE("a rejection is JSON as well") {
   CHECK(json::parse(error_json("no \"job\""))["error"] == "no \"job\"");
 }
 

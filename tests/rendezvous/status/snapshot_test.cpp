@@ -13,7 +13,7 @@ using namespace cpprun;
 using namespace cpprun::testing;
 using namespace std::chrono_literals;
 
-TEST_CASE("a job of which nobody has come yet waits for its nodes") {
+TEST_CASE("a job without nodes is waiting for them") {
   const Table table(2);
   const auto job = snapshot_of(table.job, t0);
   CHECK(job.state == JobState::gathering);
@@ -25,7 +25,7 @@ TEST_CASE("a job of which nobody has come yet waits for its nodes") {
   CHECK(nodes_of(table.job, t0, {.nodes_max = 10}).nodes.empty());
 }
 
-TEST_CASE("a job that runs shows its round, its nodes and who has been silent for longest") {
+TEST_CASE("a running job shows its round, its nodes and the longest silence") {
   Table table;
   table.seal();
   table.hear(t0 + 1s, b, link::Heartbeat{});
@@ -36,7 +36,7 @@ TEST_CASE("a job that runs shows its round, its nodes and who has been silent fo
   CHECK(job.world_size == 4);
   CHECK(job.nodes.running == 2);
   CHECK(job.lease == 3s);
-  // The first lives in the coordinator's own process, and needs no lease.
+  // The first node is in the coordinator's own process and needs no lease.
   CHECK(job.silence_max == 1s);
   const auto page = nodes_of(table.job, t0 + 2s, {.nodes_max = 10});
   REQUIRE(page.nodes.size() == 2);
@@ -50,7 +50,7 @@ TEST_CASE("a job that runs shows its round, its nodes and who has been silent fo
   CHECK_FALSE(page.next);
 }
 
-TEST_CASE("a failure is seen at once, and of every round that it broke") {
+TEST_CASE("a failure is shown at once, and so is the cause of every broken round") {
   Table table(3);
   table.seal();
   table.hear(t0 + 4s, b,
@@ -88,7 +88,7 @@ TEST_CASE("a job that pauses before a restart says so, and for how long") {
   CHECK(details.waits_for == "rank 3 on host1 failed: restart 1 of 3, in 9 s (--restart-backoff)");
 }
 
-TEST_CASE("a job that is over says how") {
+TEST_CASE("an ended job shows its result") {
   Table table;
   table.seal();
   table.hear(t0 + 4s, a, link::Succeeded{RoundNumber{1}});
@@ -101,7 +101,7 @@ TEST_CASE("a job that is over says how") {
   CHECK(job.nodes.succeeded == 2);
 }
 
-TEST_CASE("where the time went is summed up only for whoever measures the job") {
+TEST_CASE("time accounting is summed up only on request") {
   Table table;
   table.seal();
   CHECK(snapshot_of(table.job, t0 + 9s).time == TimeUse{});
@@ -109,7 +109,7 @@ TEST_CASE("where the time went is summed up only for whoever measures the job") 
   CHECK(measured(table.job, t0 + 9s).time.wall > Duration{});
 }
 
-TEST_CASE("pages name every node once, those with a seat first, whoever comes meanwhile") {
+TEST_CASE("pages list every node once, those with a seat first, even if nodes join meanwhile") {
   constexpr int nodes = 100;
   Table table(0, 2, nodes);
   for (int at = 0; at < nodes; ++at) {
@@ -139,7 +139,7 @@ TEST_CASE("pages name every node once, those with a seat first, whoever comes me
   CHECK(pages == 15);
 }
 
-TEST_CASE("a place is read as it is written, and nothing else is one") {
+TEST_CASE("a page position is parsed as it is printed, and anything else is rejected") {
   CHECK(to_text(NodePosition{.node = GroupRank{12}, .link = LinkId{7}}) == "12");
   CHECK(to_text(NodePosition{.link = LinkId{7}}) == "w7");
   CHECK(node_place("12")->node == GroupRank{12});
@@ -150,7 +150,7 @@ TEST_CASE("a place is read as it is written, and nothing else is one") {
   }
 }
 
-TEST_CASE("a moment by the clock that decides is one by the clock that people read") {
+TEST_CASE("a monotonic time is converted to wall-clock time") {
   const ClockPair moment{.now = t0 + 10s, .wall = WallTime{} + 1000s};
   CHECK(moment.by_wall(t0 + 4s) == WallTime{} + 994s);
 }

@@ -23,7 +23,8 @@ std::string refusal(StatusAccess access, const StatusClient& client) {
 
 }  // namespace
 
-TEST_CASE("whoever has shown a credential may look from anywhere, and order where it says so") {
+TEST_CASE(
+    "a client with a credential has read access from anywhere, and control access if granted") {
   StatusClient holder{.by_loopback = false, .user = failure("from the network")};
   CHECK_FALSE(may_look(StatusAccess::user, holder, 1000));
   CHECK_FALSE(may_control(holder, 1000));
@@ -36,7 +37,7 @@ TEST_CASE("whoever has shown a credential may look from anywhere, and order wher
   CHECK(may_control(holder, 1000));
 }
 
-TEST_CASE("by default the user that runs it may look, and root, from the machine itself") {
+TEST_CASE("by default the user that runs cpprun and root have read access from this machine") {
   CHECK(may_look(StatusAccess::user, mine, own));
   CHECK(may_look(StatusAccess::user, root, own));
   CHECK(refusal(StatusAccess::user, other) ==
@@ -46,19 +47,19 @@ TEST_CASE("by default the user that runs it may look, and root, from the machine
   CHECK(refusal(StatusAccess::user, remote).find("ssh -L") != std::string::npos);
 }
 
-TEST_CASE("whoever cannot be told from others is refused, and told why") {
+TEST_CASE("a client that cannot be identified is rejected with the reason") {
   CHECK(refusal(StatusAccess::user, unknown).find("no netlink") != std::string::npos);
   CHECK(may_look(StatusAccess::host, unknown, own));
 }
 
-TEST_CASE("it can be opened to the machine and to the network, and closed") {
+TEST_CASE("read access can be opened to the machine and to the network, or closed") {
   CHECK(may_look(StatusAccess::host, other, own));
   CHECK_FALSE(may_look(StatusAccess::host, remote, own));
   CHECK(may_look(StatusAccess::network, remote, own));
   CHECK_FALSE(may_look(StatusAccess::none, mine, own));
 }
 
-TEST_CASE("only the user that runs it and root may ask for something, from the machine itself") {
+TEST_CASE("only the user that runs cpprun and root have control access, from this machine") {
   const auto objection = [](const StatusClient& client) {
     const auto may = may_control(client, own);
     return may ? "" : may.error().reason;
@@ -72,14 +73,14 @@ TEST_CASE("only the user that runs it and root may ask for something, from the m
   CHECK(objection(unknown).find("no netlink") != std::string::npos);
 }
 
-TEST_CASE("the kernel is asked whose a connection is only where that decides") {
+TEST_CASE("the kernel is asked for a connection's owner only if the answer matters") {
   CHECK(asks_whose(StatusAccess::user, true));
   CHECK_FALSE(asks_whose(StatusAccess::user, false));
   CHECK_FALSE(asks_whose(StatusAccess::host, true));
   CHECK_FALSE(asks_whose(StatusAccess::network, true));
 }
 
-TEST_CASE("the names of the flag are these and no others") {
+TEST_CASE("the flag accepts only these values") {
   CHECK(status_access("none") == StatusAccess::none);
   CHECK(status_access("user") == StatusAccess::user);
   CHECK(status_access("host") == StatusAccess::host);

@@ -18,21 +18,22 @@ ConnectionSlot place(AccessLevel access, bool is_idle, std::chrono::seconds sinc
 
 }  // namespace
 
-TEST_CASE("a stranger that is being answered gives way to whoever may look") {
+TEST_CASE("an unauthenticated client that is being answered gives way to a client with access") {
   const std::vector taken = {place(proven, false, 1s), place(none, false, 3s),
                              place(none, false, 2s)};
   CHECK(who_gives_way(taken, proven) == 2);
   CHECK(who_gives_way(taken, admitted) == 2);
 }
 
-TEST_CASE("strangers push out each other, and of the source that has most of them") {
+TEST_CASE(
+    "unauthenticated clients displace each other, from the source with the most of them first") {
   const std::vector taken = {place(none, true, 1s, "10.0.0.1"), place(none, false, 2s, "10.0.0.2"),
                              place(none, true, 3s, "10.0.0.2")};
   CHECK(who_gives_way(taken, none) == 1);
   CHECK_FALSE(who_gives_way({place(admitted, true, 1s), place(proven, true, 2s)}, none));
 }
 
-TEST_CASE("among equals whoever has waited longest for its own next request goes") {
+TEST_CASE("among equals the longest idle client is closed") {
   const std::vector taken = {place(proven, false, 1s), place(proven, true, 3s),
                              place(proven, true, 2s)};
   CHECK(who_gives_way(taken, proven) == 2);
@@ -40,7 +41,7 @@ TEST_CASE("among equals whoever has waited longest for its own next request goes
   CHECK_FALSE(who_gives_way({place(proven, true, 1s)}, admitted));
 }
 
-TEST_CASE("whoever has proven what it is comes before those whom everybody may be") {
+TEST_CASE("an authenticated client has priority over clients admitted without a check") {
   CHECK(who_gives_way({place(admitted, false, 1s), place(proven, true, 0s)}, proven) == 0);
   CHECK_FALSE(who_gives_way({}, proven));
 }

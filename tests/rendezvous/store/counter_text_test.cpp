@@ -9,7 +9,7 @@ namespace counter_text_test {
 
 using namespace cpprun;
 
-TEST_CASE("a counter is read as tolerantly as upstream does") {
+TEST_CASE("a counter is parsed as leniently as upstream does") {
   CHECK(parse_counter("12") == 12);
   CHECK(parse_counter(" \t-7abc") == -7);
   CHECK(parse_counter("+4") == 4);
@@ -17,7 +17,7 @@ TEST_CASE("a counter is read as tolerantly as upstream does") {
   CHECK(parse_counter("-9223372036854775808") == INT64_MIN);
 }
 
-TEST_CASE("what is no number, or too long a one, is none") {
+TEST_CASE("an invalid or too long number is rejected") {
   for (const std::string& text :
        {std::string("abc"), std::string(), std::string("+-1"), std::string("  "),
         std::string("99999999999999999999"), std::string("-")}) {
@@ -26,7 +26,7 @@ TEST_CASE("what is no number, or too long a one, is none") {
   }
 }
 
-TEST_CASE("blanks and digits have a limit, so that the rest of a value is never looked at") {
+TEST_CASE("blanks and digits are limited, so the rest of a value is never read") {
   const std::string blanks(bounds::store_number_blanks_max, ' ');
   const std::string digits(bounds::store_number_digits_max - 1, '0');
   CHECK(parse_counter(blanks + "+" + digits + "7") == 7);

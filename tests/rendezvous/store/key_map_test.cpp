@@ -10,7 +10,7 @@ namespace key_map_test {
 
 using namespace cpprun;
 
-TEST_CASE("a key is found until it is erased, and its entry stays where it is") {
+TEST_CASE("a key is found until it is erased, and its entry keeps its address") {
   KeyMap<int> map(HashSeed{1, 2});
   CHECK(map.find("a") == nullptr);
   auto& entry = map.try_emplace("a", 7);
@@ -23,7 +23,7 @@ TEST_CASE("a key is found until it is erased, and its entry stays where it is") 
   CHECK(map.size() == 10'000);
 }
 
-TEST_CASE("the shards show every key once") {
+TEST_CASE("the shards list every key once") {
   KeyMap<int> map;
   for (int at = 0; at < 1000; ++at) map.try_emplace("k" + std::to_string(at), at);
   int sum = 0;
@@ -38,7 +38,7 @@ TEST_CASE("the shards show every key once") {
   CHECK(sum == 999 * 1000 / 2);
 }
 
-TEST_CASE("a buried map is empty at once and is freed in pieces") {
+TEST_CASE("a discarded map is empty at once and is freed in pieces") {
   MemoryAccounting accounting;
   accounting.tend(true);
   KeyMap<Reservation> map;
@@ -66,7 +66,7 @@ TEST_CASE("a map never grows in all of its shards at once") {
     if (at > 20'000) most = std::max(most, (map.bucket_count() - before) * 10 / before);
     before = map.bucket_count();
   }
-  // Not by more than a third while two thousand keys come.
+  // By at most a third while two thousand keys are added.
   CHECK(most <= 3);
 }
 

@@ -17,7 +17,7 @@ namespace {
 using Kind = StoreOperation::Kind;
 
 constexpr std::size_t steps_max = 4'000'000;
-constexpr std::size_t nobody = static_cast<std::size_t>(-1);
+constexpr std::size_t no_operation = static_cast<std::size_t>(-1);
 constexpr int at_end_client = -1;
 constexpr char end_of_entry = '\n';  // of a queue, whose entries are kept in one text
 
@@ -38,95 +38,96 @@ std::int64_t length_of(const std::string& queue) {
   return std::count(queue.begin(), queue.end(), end_of_entry);
 }
 
-// What the key is after that operation, had it been this; nothing: then it would have been told
-// something else.
+// The key's value after that operation if it was this before; nullopt if the operation would then
+// have had another result.
 std::optional<std::string> after(const std::string& before, const StoreOperation& operation) {
-  const auto told = [&](bool is_so) { return is_so || !operation.is_answered; };
-  const auto if_told = [&](bool is_so, std::string state) {
-    return told(is_so) ? std::optional(std::move(state)) : std::nullopt;
+  const auto matches = [&](bool is_so) { return is_so || !operation.is_answered; };
+  const auto if_matches = [&](bool is_so, std::string state) {
+    return matches(is_so) ? std::optional(std::move(state)) : std::nullopt;
   };
   switch (operation.kind) {
     case Kind::set:
       return operation.value;
     case Kind::get:
-      return if_told(operation.told == before, before);
+      return if_matches(operation.told == before, before);
     case Kind::add: {
       const auto number = before.empty() ? 0 : number_in(before);
       if (!number) return std::nullopt;
-      return if_told(operation.number == *number + operation.delta,
-                     std::to_string(*number + operation.delta));
+      return if_matches(operation.number == *number + operation.delta,
+                        std::to_string(*number + operation.delta));
     }
     case Kind::compare_set:
       if (before.empty() && !operation.expected.empty()) {
-        return if_told(operation.told == operation.expected, before);
+        return if_matches(operation.told == operation.expected, before);
       }
-      if (before != operation.expected) return if_told(operation.told == before, before);
-      return if_told(operation.told == operation.value, operation.value);
+      if (before != operation.expected) return if_matches(operation.told == before, before);
+      return if_matches(operation.told == operation.value, operation.value);
     case Kind::append:
       return before + operation.value;
     case Kind::wait:
-      return if_told(!before.empty(), before);
+      return if_matches(!before.empty(), before);
     case Kind::check:
-      return if_told((operation.number != 0) == !before.empty(), before);
+      return if_matches((operation.number != 0) == !before.empty(), before);
     case Kind::erase:
-      return if_told((operation.number != 0) == !before.empty(), "");
+      return if_matches((operation.number != 0) == !before.empty(), "");
     case Kind::push:
       return before + operation.value + end_of_entry;
     case Kind::pop: {
       const std::size_t end = before.find(end_of_entry);
-      if (end == std::string::npos) return if_told(operation.number == 0, before);
-      return if_told(
+      if (end == std::string::npos) return if_matches(operation.number == 0, before);
+      return if_matches(
           operation.number == length_of(before) && operation.told == before.substr(0, end),
           before.substr(end + 1));
     }
     case Kind::length:
-      return if_told(operation.number == length_of(before), before);
+      return if_matches(operation.number == length_of(before), before);
   }
   return std::nullopt;
 }
 
-// What is known of a queue before any search: who was told which entry. Who was told first had what
-// was pushed first, which leaves few orders of entries that were pushed at the same time.
+// What is known of a queue before any search: which client received which entry. The entry that was
+// received first was pushed first, which leaves few orders of entries that were pushed
+// concurrently.
 class Takings {
  public:
-  // An entry that nobody was told is like any other: it has no name from here on.
+  // An entry that no client received is like any other: its identity does not matter from here on.
   explicit Takings(std::vector<StoreOperation>& history) {
     for (const StoreOperation& each : history) {
       if (each.kind != Kind::pop) continue;
       if (!each.is_answered) {
-        ++untold_;
+        ++unknown_pops_;
       } else if (each.number > 0) {
-        told_.insert({each.told, {.began = each.began, .ended = *each.ended}});
+        pops_.insert({each.told, {.began = each.began, .ended = *each.ended}});
       }
     }
     for (std::size_t at = 0; at < history.size(); ++at) {
       if (history[at].kind != Kind::push) continue;
-      const auto told = told_.find(history[at].value);
-      if (told == told_.end()) {
+      const auto pop = pops_.find(history[at].value);
+      if (pop == pops_.end()) {
         history[at].value = std::string(1, nameless);
       } else {
-        told->second.push = at;
+        pop->second.push = at;
       }
     }
   }
 
-  // Whether that can be the next to be pushed, behind all of these.
+  // Whether that can be the next push, after all of these.
   template <class IsDone>
   bool may_follow(const std::string& queue, const std::string& value, IsDone is_done) const {
-    const auto own = told_.find(value);
-    const bool has_name = own != told_.end();
-    for (const auto& [entry, taken] : told_) {
-      const bool is_first = has_name ? taken.ended < own->second.began : untold_ == 0;
-      if (is_first && taken.push != nobody && !is_done(taken.push)) return false;
+    const auto own = pops_.find(value);
+    const bool has_name = own != pops_.end();
+    for (const auto& [entry, taken] : pops_) {
+      const bool is_first = has_name ? taken.ended < own->second.began : unknown_pops_ == 0;
+      if (is_first && taken.push != no_operation && !is_done(taken.push)) return false;
     }
     if (!has_name) return true;
-    std::int64_t untold = 0;
+    std::int64_t unknown_pops = 0;
     for (std::size_t from = 0; from < queue.size();) {
       const std::size_t end = queue.find(end_of_entry, from);
-      const auto taken = told_.find(queue.substr(from, end - from));
+      const auto taken = pops_.find(queue.substr(from, end - from));
       from = end + 1;
-      if (taken == told_.end() && ++untold > untold_) return false;
-      if (taken != told_.end() && own->second.ended < taken->second.began) return false;
+      if (taken == pops_.end() && ++unknown_pops > unknown_pops_) return false;
+      if (taken != pops_.end() && own->second.ended < taken->second.began) return false;
     }
     return true;
   }
@@ -135,11 +136,11 @@ class Takings {
   struct Taken {
     std::uint64_t began = 0;
     std::uint64_t ended = 0;
-    std::size_t push = nobody;  // which operation brought it
+    std::size_t push = no_operation;  // the operation that pushed it
   };
   static constexpr char nameless = '?';
-  std::unordered_map<std::string, Taken> told_;  // by entry
-  std::int64_t untold_ = 0;                      // takings of which nobody knows what they took
+  std::unordered_map<std::string, Taken> pops_;  // by entry
+  std::int64_t unknown_pops_ = 0;                // pops whose result is unknown
 };
 
 class Search {
@@ -155,7 +156,7 @@ class Search {
       next_[at] = at + 1;
       before_[at] = at == 0 ? marks_.size() : at - 1;
     }
-    next_[marks_.size()] = 0;  // the place behind the last is before the first
+    next_[marks_.size()] = 0;  // the slot behind the last is before the first
     done_.resize((history_.size() + 63) / 64);
   }
 
@@ -171,7 +172,7 @@ class Search {
         }
         continue;
       }
-      // It has ended, and there is no place for it before.
+      // It has ended, and there was no place for it before.
       if (deepest_ <= taken_.size()) {
         deepest_ = taken_.size();
         stuck_ = marks_[at].operation;
@@ -204,18 +205,18 @@ class Search {
     };
     std::size_t earlier = at;
     while (earlier > 0 && !same(earlier - 1)) --earlier;
-    earlier_.push_back(earlier == 0 ? nobody : earlier - 1);
+    earlier_.push_back(earlier == 0 ? no_operation : earlier - 1);
   }
 
   bool is_done(std::size_t operation) const {
     return (done_[operation / 64] >> (operation % 64) & 1) != 0;
   }
 
-  // Where it can have been the next, and that was not tried in vain already.
+  // True if it can have been the next and that state was not tried before.
   bool take(std::size_t mark) {
     const std::size_t operation = marks_[mark].operation;
     const std::size_t earlier = earlier_[operation];
-    if (earlier != nobody && !is_done(earlier)) return false;
+    if (earlier != no_operation && !is_done(earlier)) return false;
     const StoreOperation& asked = history_[operation];
     const auto is_pushed = [this](std::size_t push) { return is_done(push); };
     if (asked.kind == Kind::push && !takings_.may_follow(state_, asked.value, is_pushed)) {
@@ -223,7 +224,7 @@ class Search {
     }
     auto state = after(state_, asked);
     if (!state) return false;
-    // Of a log that is only appended to, what it is in the end has every earlier beginning.
+    // In an append-only log, every earlier state is a prefix of the final one.
     if (log_ != nullptr && !log_->starts_with(*state)) return false;
     done_[operation / 64] ^= std::uint64_t{1} << (operation % 64);
     if (!tried_.insert(key_of(*state)).second) {
@@ -278,7 +279,7 @@ class Search {
     const StoreOperation& operation = history_[stuck_];
     const std::string what = operation.client == at_end_client
                                  ? "it is in the end"
-                                 : fmt::format("{} of connection {} was told",
+                                 : fmt::format("{} of connection {} returned",
                                                name_of(operation.kind), operation.client);
     return fmt::format("nothing explains what {}: \"{}\", {}", what, operation.told,
                        operation.number);
@@ -288,8 +289,8 @@ class Search {
   const std::vector<StoreOperation> history_;
   const std::string* log_;
   std::vector<std::size_t> earlier_;  // of the same connection, by operation
-  std::vector<Mark> marks_;           // what began and ended, in order
-  std::vector<std::size_t> next_;     // marks that are left, as a ring
+  std::vector<Mark> marks_;           // starts and ends of operations, in order
+  std::vector<std::size_t> next_;     // the remaining marks, as a ring
   std::vector<std::size_t> before_;
   std::vector<std::uint64_t> done_;
   std::size_t ended_left_ = 0;

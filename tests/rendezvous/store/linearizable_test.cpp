@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The judge of a key's history alone: what it takes for impossible, and what it does not.
+// The linearizability checker alone: which histories it rejects, and which it accepts.
 
 #include "tests/rendezvous/store/linearizable.h"
 
@@ -33,7 +33,7 @@ StoreOperation get(int client, std::uint64_t began, std::uint64_t ended, std::st
           .told = std::move(value)};
 }
 
-// Never answered, and nothing after it was.
+// Never answered, and neither was any later request.
 StoreOperation lost(Kind kind, int client, std::uint64_t began, std::string value) {
   return {.kind = kind, .value = std::move(value), .delta = 1, .client = client, .began = began};
 }
@@ -54,12 +54,12 @@ bool is_possible(const History& history, const std::optional<KeyAtEnd>& at_end =
 
 }  // namespace
 
-TEST_CASE("a counter is explained in one order only, whatever overlaps") {
+TEST_CASE("a counter has only one valid order, whatever overlaps") {
   const History good = {add(1, 1, 6, 2), add(2, 2, 5, 1), get(3, 7, 8, "2"),
                         lost(Kind::add, 4, 10, "")};
   CHECK(is_possible(good));
   CHECK(is_possible(good, KeyAtEnd{.value = "2"}));
-  CHECK(is_possible(good, KeyAtEnd{.value = "3"}));  // the last was carried out, or was not
+  CHECK(is_possible(good, KeyAtEnd{.value = "3"}));  // the last one took effect, or did not
   CHECK(objection_to(good, KeyAtEnd{.value = "4"}) ==
         "nothing explains what it is in the end: \"4\", 0");
   CHECK_FALSE(is_possible(good, KeyAtEnd{.value = "1"}));
@@ -76,7 +76,7 @@ TEST_CASE("a counter is explained in one order only, whatever overlaps") {
   CHECK_FALSE(is_possible(overtaken));
 }
 
-TEST_CASE("what nobody was told may have happened at any time, or never") {
+TEST_CASE("an operation without an answer may have taken effect at any time, or never") {
   const StoreOperation set = lost(Kind::set, 1, 1, "x");
   CHECK(is_possible({set, get(2, 3, 4, "x")}));
   CHECK(is_possible({set, get(2, 3, 4, ""), get(2, 5, 6, "x")}));
@@ -87,15 +87,15 @@ TEST_CASE("what nobody was told may have happened at any time, or never") {
   CHECK_FALSE(is_possible({ended, get(2, 3, 4, "")}));
 }
 
-TEST_CASE("what one connection asks is carried out in the order in which it was asked") {
-  // Of two connections either may have been the first; of one it may not.
+TEST_CASE("requests of one connection are carried out in their order") {
+  // Of two connections either may have been first; the requests of one have an order.
   CHECK(is_possible({lost(Kind::set, 1, 1, "x"), lost(Kind::set, 2, 2, "y"), get(3, 3, 4, "y"),
                      get(3, 5, 6, "x")}));
   CHECK_FALSE(is_possible({lost(Kind::set, 1, 1, "x"), lost(Kind::set, 1, 2, "y"),
                            get(3, 3, 4, "y"), get(3, 5, 6, "x")}));
 }
 
-TEST_CASE("a log that is appended to has everything once, and in one order") {
+TEST_CASE("a log has every appended entry once, and in one order") {
   const History log = {lost(Kind::append, 1, 1, "a."), lost(Kind::append, 2, 2, "b."),
                        get(3, 3, 4, "b.")};
   CHECK(is_possible(log, KeyAtEnd{.value = "b."}));
@@ -109,7 +109,7 @@ TEST_CASE("values that are compared, deleted and waited for") {
   swap.expected = "old";
   swap.ended = 2;
   swap.is_answered = true;
-  swap.told = "old";  // PyTorch's answer where there is nothing
+  swap.told = "old";  // PyTorch's answer if there is no value
   CHECK(is_possible({swap}, KeyAtEnd{}));
   CHECK_FALSE(is_possible({swap}, KeyAtEnd{.value = "new"}));
   swap.told = "new";
@@ -130,7 +130,7 @@ TEST_CASE("values that are compared, deleted and waited for") {
   CHECK(is_possible({lost(Kind::set, 2, 2, "x"), erase, get(2, 8, 9, "")}));
 }
 
-TEST_CASE("of a queue every entry is taken once, the oldest first") {
+TEST_CASE("every entry of a queue is popped once, the oldest first") {
   const StoreOperation first = lost(Kind::push, 1, 1, "x");
   const StoreOperation second = lost(Kind::push, 1, 2, "y");
   CHECK(is_possible({first, second, pop(2, 3, 2, "x"), pop(2, 5, 1, "y"), pop(2, 7, 0, "")},
@@ -140,7 +140,7 @@ TEST_CASE("of a queue every entry is taken once, the oldest first") {
   CHECK_FALSE(is_possible({first, pop(2, 3, 1, "x")}, KeyAtEnd{.length = 1}));
 }
 
-TEST_CASE("a queue that many push to at once is judged without trying every order") {
+TEST_CASE("a queue with many concurrent pushes is checked without trying every order") {
   History history;
   for (int client = 1; client <= 20; ++client) {
     history.push_back(lost(Kind::push, client, static_cast<std::uint64_t>(client),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What workers of several nodes see of one store through links that break: the real sessions behind
-// real streams, judged by their history (linearizable.h). Whole clusters do the same in tests/sim;
+// One store as workers of several nodes see it through links that break: the real sessions behind
+// real streams, checked by their history (linearizable.h). Whole clusters do the same in tests/sim;
 // here links break between any two frames.
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ class Played {
 
   void play(int steps) {
     for (now_ = 1; now_ <= steps; ++now_) act(steps - now_ > steps / 4);
-    // What is under way arrives.
+    // Delivers everything in flight.
     for (int turn = 0; turn < 200; ++turn, ++now_) {
       for (Node& node : nodes_) exchange(node, true);
       work();
@@ -51,7 +51,7 @@ class Played {
  private:
   struct Asked {
     std::size_t key = 0;
-    std::size_t at = 0;  // of that key's history
+    std::size_t at = 0;  // in that key's history
   };
   struct Worker {
     int client = 0;
@@ -65,7 +65,7 @@ class Played {
     std::deque<std::string> up;
     std::deque<std::string> down;
     std::array<Worker, 3> workers;
-    std::map<StreamId, int> clients;  // of sockets_
+    std::map<StreamId, int> clients;  // by socket
   };
 
   std::size_t roll(std::size_t sides) { return random_() % sides; }
@@ -157,7 +157,7 @@ class Played {
     }
   }
 
-  // The store carries out what has come, and its answers set out.
+  // The store carries out the requests that have arrived, and its answers are sent.
   void work() {
     while (sockets_.turn()) continue;
     for (const int client : std::exchange(left_, {})) {

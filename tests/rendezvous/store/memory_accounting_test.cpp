@@ -22,7 +22,7 @@ constexpr std::uint64_t mib = 1024 * 1024;
 
 }  // namespace
 
-TEST_CASE("connections of one address share a page, and have a limit") {
+TEST_CASE("connections of one address share an account, and have a limit") {
   MemoryAccounting accounting({.address_connections_max = 2});
   CHECK(accounting.objection_to_connection(address(1)).empty());
   const AccountId one = accounting.open_connection(address(1));
@@ -35,7 +35,7 @@ TEST_CASE("connections of one address share a page, and have a limit") {
   CHECK(accounting.objection_to_connection(address(1)).empty());
 }
 
-TEST_CASE("whoever has a network of IPv6 addresses has one page, with either half of them") {
+TEST_CASE("an IPv6 network has one account for all of its addresses") {
   MemoryAccounting accounting({.address_connections_max = 2});
   PeerAddress one{{0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 2}, 5000};
   PeerAddress other = one;
@@ -48,13 +48,13 @@ TEST_CASE("whoever has a network of IPv6 addresses has one page, with either hal
   PeerAddress neighbour = one;
   neighbour.ip[7] = 3;
   CHECK(accounting.objection_to_connection(neighbour).empty());
-  // Gone when both are, whichever comes last.
+  // Closed with the last of the two, in any order.
   accounting.close_connection(account);
   accounting.close_connection(account);
   CHECK(accounting.objection_to_connection(one).empty());
 }
 
-TEST_CASE("a page is kept for as long as something is on it, and then given to another") {
+TEST_CASE("an account is kept while it is in use, and then reused") {
   MemoryAccounting accounting;
   const AccountId one = accounting.open_connection(address(1));
   accounting.charge(one, 100, 1);
@@ -66,7 +66,7 @@ TEST_CASE("a page is kept for as long as something is on it, and then given to a
   CHECK(accounting.bytes_held_by(one) == 0);
 }
 
-TEST_CASE("who goes over a limit is told which, with the figures") {
+TEST_CASE("a client that exceeds a limit receives the limit and the figures") {
   MemoryAccounting accounting(
       {.bytes_max = 800 * mib, .address_bytes_max = 300 * mib, .address_keys_max = 5});
   const AccountId one = accounting.open_connection(address(1));
@@ -77,7 +77,7 @@ TEST_CASE("who goes over a limit is told which, with the figures") {
   CHECK(accounting.objection(one, 1) == "its address holds 300.0 of at most 300.0 MiB");
   CHECK(accounting.objection(one, 0, 1) == "its address holds 5 of at most 5 keys");
   accounting.charge(two, 300 * mib);
-  // The last eighth is for small things.
+  // The last eighth is for small allocations.
   CHECK(accounting.objection(three, 200 * mib) ==
         "all clients together hold 600.0 of at most 700.0 MiB");
   CHECK(accounting.objection(three, 100 * mib).empty());
@@ -89,13 +89,13 @@ TEST_CASE("who goes over a limit is told which, with the figures") {
   CHECK(accounting.bytes_held() == 499 * mib);
 }
 
-TEST_CASE("nobody's page has no limits of its own") {
+TEST_CASE("the account without an address has no limits of its own") {
   MemoryAccounting accounting({.address_bytes_max = 10, .address_keys_max = 1});
   accounting.charge({}, 100, 5);
   CHECK(accounting.objection({}, 100, 5).empty());
 }
 
-TEST_CASE("a charge is in the books for as long as it lives, wherever it moves") {
+TEST_CASE("a charge is booked for as long as it lives, wherever it moves") {
   MemoryAccounting accounting;
   {
     Reservation charge(accounting, {}, 100, true);
@@ -112,7 +112,7 @@ TEST_CASE("a charge is in the books for as long as it lives, wherever it moves")
   CHECK(accounting.bytes_held() == 0);
 }
 
-TEST_CASE("what is buried is freed at once where nobody tends the graves") {
+TEST_CASE("discarded memory is freed at once if freeing is not deferred") {
   struct Counting : DeferredFree {
     explicit Counting(int& number) : alive(number) { ++alive; }
     ~Counting() override { --alive; }

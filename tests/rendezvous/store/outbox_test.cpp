@@ -13,7 +13,7 @@ using namespace cpprun;
 
 namespace {
 
-// Takes all of it, at most so many bytes at a time.
+// Takes everything, at most that many bytes at a time.
 std::string taken(Outbox& outbox, std::size_t bytes_max, std::size_t pieces_max = 4) {
   std::string all;
   std::array<std::string_view, 64> room;
@@ -39,7 +39,7 @@ IoSlices pieces_of(MemoryAccounting& accounting, const std::string& before,
 
 }  // namespace
 
-TEST_CASE("what is copied and what is referred to come out in their order") {
+TEST_CASE("copied and referenced bytes come out in order") {
   MemoryAccounting accounting;
   for (const std::size_t at_once : {1, 2, 3, 7, 100}) {
     CAPTURE(at_once);
@@ -55,7 +55,7 @@ TEST_CASE("what is copied and what is referred to come out in their order") {
   }
 }
 
-TEST_CASE("bytes that are added while some are taken stay behind them") {
+TEST_CASE("bytes that are added while others are taken come after them") {
   MemoryAccounting accounting;
   Outbox outbox;
   outbox.append(pieces_of(accounting, "ab", "CD", "ef"));
@@ -64,7 +64,7 @@ TEST_CASE("bytes that are added while some are taken stay behind them") {
   CHECK(taken(outbox, 100) == "DefghIJ");
 }
 
-TEST_CASE("the same value many times is one value in memory, and let go of when it is sent") {
+TEST_CASE("a value that is added many times is held in memory once, and released when it is sent") {
   MemoryAccounting accounting;
   Outbox outbox;
   {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// That broken invariants are told is shown wherever sessions are driven; here, that a whole life
+// Every test that drives sessions checks their invariants; this one checks that a complete session
 // breaks none.
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace session_check_test {
 
 using namespace cpprun;
 
-TEST_CASE("nothing is forgotten from the first word of a client to its last") {
+TEST_CASE("a session keeps its invariants from the first to the last byte of a client") {
   StringSockets sockets;
   CHECK(sockets.sessions.check() == std::nullopt);
   const int alice = sockets.dial();
@@ -31,7 +31,7 @@ TEST_CASE("nothing is forgotten from the first word of a client to its last") {
   CHECK(sockets.sessions.check() == std::nullopt);
 }
 
-TEST_CASE("half of what is to be done is no broken invariant") {
+TEST_CASE("unfinished work is not a broken invariant") {
   StringSockets sockets;
   const ConnectionId id = sockets.sessions.open(7, PeerAddress{}, 0, c10d::Dialect::undecided);
   sockets.sessions.close(id, "as a test wants it");

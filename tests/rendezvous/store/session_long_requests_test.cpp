@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Requests of very many keys take many turns, and nobody sees half of one.
+// Requests with very many keys take many turns and are atomic for other clients.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int count = 50'000;
 
-// So many names, as keys and as entries with a value of one letter.
+// That many names, as keys and as entries with a value of one letter.
 struct Names {
   Names() {
     for (int at = 0; at < count; ++at) texts.push_back("key" + std::to_string(at));
@@ -34,7 +34,7 @@ struct Names {
 
 }  // namespace
 
-TEST_CASE("a MULTI_SET of very many keys is there whole or not at all for whoever asks") {
+TEST_CASE("a MULTI_SET of very many keys is visible completely or not at all") {
   const Names names;
   StringSockets sockets;
   const int other = sockets.dial();
@@ -59,7 +59,7 @@ TEST_CASE("a MULTI_SET of very many keys is there whole or not at all for whoeve
   }
 }
 
-TEST_CASE("a WAIT, a CHECK and a MULTI_GET of very many keys are answered as small ones are") {
+TEST_CASE("a WAIT, a CHECK and a MULTI_GET of very many keys are answered like small ones") {
   const Names names;
   StringSockets sockets;
   const int waiter = sockets.dial();
@@ -74,7 +74,7 @@ TEST_CASE("a WAIT, a CHECK and a MULTI_GET of very many keys are answered as sma
   CHECK(sockets.ask(waiter, request(c10d::Wait{names.keys})).size() == 2);
 }
 
-TEST_CASE("who leaves in the midst of a long request leaves nobody waiting") {
+TEST_CASE("a client that leaves during a long request leaves no client waiting") {
   const Names names;
   StringSockets sockets;
   const int leaver = sockets.dial();

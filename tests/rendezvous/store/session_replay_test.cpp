@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sessions that come to the same as those of another process. Random ones, with streams, images and
-// takeovers, are in tests/rendezvous/coordinator/io/store_replay_test.cpp.
+// Sessions that reach the same state as those of another process. Random sessions, with streams,
+// images and takeovers, are in tests/rendezvous/coordinator/io/store_replay_test.cpp.
 
 #include <doctest/doctest.h>
 
@@ -25,8 +25,7 @@ std::string bytes_of(const c10d::Request& request) {
   return bytes;
 }
 
-// One process that decides, and one that reads what it has written down. Their clients have the
-// same numbers.
+// A process that decides, and a process that reads its log. Their clients have the same numbers.
 struct Pair {
   Pair() {
     first.sessions.keep_journal(0, &log);
@@ -40,7 +39,7 @@ struct Pair {
     return client;
   }
   void ask(int client, const c10d::Request& request) { first.say(client, bytes_of(request)); }
-  // Everything that was asked is decided, there and here.
+  // Every request is decided, there and here.
   void work() {
     first.until_quiet();
     StoreLogReader reader;
@@ -73,7 +72,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("whoever reads what was decided says the same to the same clients") {
+TEST_CASE("a process that reads the log sends the same replies to the same clients") {
   Pair pair;
   const int alice = pair.dial();
   const int bob = pair.dial();
@@ -90,7 +89,7 @@ TEST_CASE("whoever reads what was decided says the same to the same clients") {
   CHECK(pair.second.store.key_count() == 1);
 }
 
-TEST_CASE("a request that has come in part is there in part, and is decided when it is whole") {
+TEST_CASE("a partial request is partial in the copy, and is decided when it is complete") {
   Pair pair;
   const int alice = pair.dial();
   const std::string request = bytes_of(c10d::Set{.key = "a", .value = std::string(200'000, 'v')});
@@ -103,7 +102,7 @@ TEST_CASE("a request that has come in part is there in part, and is decided when
   CHECK(pair.second.sessions.check() == std::nullopt);
 }
 
-TEST_CASE("what ends its client has changed nothing, and the client is gone on both sides") {
+TEST_CASE("a request that ends its client changes nothing, and the client is gone on both sides") {
   Pair pair;
   const int alice = pair.dial();
   const int bob = pair.dial();
@@ -116,7 +115,7 @@ TEST_CASE("what ends its client has changed nothing, and the client is gone on b
   CHECK(std::ranges::count(pair.kinds, Kind::closed) == 1);
 }
 
-TEST_CASE("what was read and not decided there is decided here, once that has ended") {
+TEST_CASE("a request that was read but not decided there is decided here after a takeover") {
   Pair pair;
   const int alice = pair.dial();
   pair.work();
@@ -129,7 +128,7 @@ TEST_CASE("what was read and not decided there is decided here, once that has en
   CHECK(pair.second[alice].heard.size() == 8);
 }
 
-TEST_CASE("a log that does not lead anywhere is refused") {
+TEST_CASE("a log with an invalid record is rejected") {
   Pair pair;
   const int alice = pair.dial();
   pair.work();
@@ -142,7 +141,7 @@ TEST_CASE("a log that does not lead anywhere is refused") {
   CHECK_FALSE(to.replay_listed(id, 1, "x"));
 }
 
-TEST_CASE("while a port is held nobody's request is decided, and all of them are afterwards") {
+TEST_CASE("while a port is held no request is decided, and afterwards all are") {
   StringSockets sockets;
   const int alice = sockets.dial();
   (void)sockets.ask(alice, bytes_of(c10d::Validate{}));
@@ -156,7 +155,7 @@ TEST_CASE("while a port is held nobody's request is decided, and all of them are
   CHECK(sockets.ask(alice, "").size() == 8);
 }
 
-TEST_CASE("a client is shown with what it has asked in part and what it was not told yet") {
+TEST_CASE("a client is exported with its partial request and its unsent replies") {
   StringSockets sockets;
   const int alice = sockets.dial();
   (void)sockets.ask(alice, bytes_of(c10d::Validate{}));
@@ -180,7 +179,7 @@ TEST_CASE("a client is shown with what it has asked in part and what it was not 
   CHECK(other.ask(there, request.substr(5)).size() == 8);
 }
 
-TEST_CASE("what is left behind while a store is shown is passed on when it is let go") {
+TEST_CASE("an entry without a taker during an export is passed on afterwards") {
   Pair pair;
   const int alice = pair.dial();
   const int bob = pair.dial();
@@ -197,7 +196,7 @@ TEST_CASE("what is left behind while a store is shown is passed on when it is le
   std::vector<ConnectionId> ids;
   sessions.show(0, [&](const StoreSessions::Shown& shown) { ids.push_back(shown.id); });
   REQUIRE(ids.size() == 3);
-  // She was woken for the entry, and does not take it: it is for the next one.
+  // She was woken for the entry and does not take it, so the next client gets it.
   sessions.close(ids[0], "it is over");
   pair.first.until_quiet();
   CHECK(pair.first[bob].heard.empty());
@@ -206,7 +205,7 @@ TEST_CASE("what is left behind while a store is shown is passed on when it is le
   CHECK(pair.first[bob].heard.size() == 1);
 }
 
-TEST_CASE("a store is not shown before those are gone who are to be closed") {
+TEST_CASE("a store is exported only after the closing clients are gone") {
   Pair pair;
   (void)pair.dial();
   pair.work();

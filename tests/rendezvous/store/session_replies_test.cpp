@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replies on their way out, without a socket: who does not take them, and what others cause.
+// Outgoing replies, without a socket: clients that do not read them, and replies that other clients
+// cause.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +25,7 @@ constexpr std::size_t mib = 1024 * 1024;
 
 }  // namespace
 
-TEST_CASE("a reply that is taken byte by byte comes whole") {
+TEST_CASE("a reply that is read byte by byte arrives complete") {
   StringSockets sockets;
   const int client = sockets.dial();
   sockets[client].room = 0;
@@ -37,7 +38,7 @@ TEST_CASE("a reply that is taken byte by byte comes whole") {
   CHECK(sockets.accounting->bytes_held() < 1000);
 }
 
-TEST_CASE("a client that takes no replies is not read until it does, and loses nothing") {
+TEST_CASE("a client that does not read replies is not served until it does, and loses nothing") {
   StringSockets sockets({.outbox_bytes_max = 100'000});
   const int client = sockets.dial();
   sockets.ask(client, hello + request(c10d::Set{"k", std::string(10'000, 'v')}));
@@ -57,8 +58,7 @@ TEST_CASE("a client that takes no replies is not read until it does, and loses n
   CHECK(sockets.store.key_count() == 2);
 }
 
-TEST_CASE(
-    "a client that takes nothing for too long is dropped, and one that takes a little is not") {
+TEST_CASE("a client that reads nothing for too long is dropped, and a slow reader is not") {
   StringSockets sockets({.outbox_bytes_max = 1000, .reader_stall_max = 30s});
   const int lazy = sockets.dial();
   const int slow = sockets.dial();
@@ -79,7 +79,7 @@ TEST_CASE(
   CHECK(sockets[slow].end);
 }
 
-TEST_CASE("a large value is written from where it lies, however many ask for it") {
+TEST_CASE("a large value is written from its own buffer, however many clients request it") {
   StringSockets sockets;
   const int setter = sockets.dial();
   const std::string large(16 * mib, 'v');
@@ -98,13 +98,13 @@ TEST_CASE("a large value is written from where it lies, however many ask for it"
   REQUIRE(of_first.size() == 2);
   CHECK(of_first[1].data() == of_second[1].data());
   CHECK(of_first[1].size() < 2 * mib);  // a slice in each turn
-  // What has been asked for is sent as it was then.
+  // A reply has the value as of its request.
   sockets.ask(setter, request(c10d::Set{"k", "short"}));
   for (int at = 0; at < 40; ++at) sockets.take(readers[0], mib);
   CHECK(sockets[readers[0]].heard == value(large));
 }
 
-TEST_CASE("those who wait for one key are told a few in each turn") {
+TEST_CASE("the waiters of one key are notified a few in each turn") {
   StringSockets sockets({.wakes_per_slice = 3});
   const std::vector<c10d::Bytes> keys{"go"};
   for (int at = 0; at < 10; ++at) sockets.ask(sockets.dial(), hello + request(c10d::Wait{keys}));
@@ -112,9 +112,9 @@ TEST_CASE("those who wait for one key are told a few in each turn") {
   const int setter = sockets.dial();
   sockets.say(setter, hello + request(c10d::Set{"go", "1"}));
   sockets.turn();
-  int told = 0;
-  for (int at = 0; at < 10; ++at) told += sockets[at].heard.empty() ? 0 : 1;
-  CHECK(told == 3);
+  int notified_count = 0;
+  for (int at = 0; at < 10; ++at) notified_count += sockets[at].heard.empty() ? 0 : 1;
+  CHECK(notified_count == 3);
   sockets.until_quiet();
   for (int at = 0; at < 10; ++at) CHECK(sockets[at].heard == std::string(1, '\0'));
 }
@@ -134,7 +134,7 @@ TEST_CASE("a watcher that reads nothing is dropped when too many notices wait fo
   CHECK_FALSE(sockets[setter].end);
 }
 
-TEST_CASE("a reply that names a large value a hundred thousand times is refused") {
+TEST_CASE("a reply that contains a large value a hundred thousand times is rejected") {
   StringSockets sockets;
   const int client = sockets.dial();
   sockets.ask(client, hello + request(c10d::Set{"v", std::string(mib, 'v')}));

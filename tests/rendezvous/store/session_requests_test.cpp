@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// From bytes to requests that are decided, without a socket: whole, torn, many at once, hostile.
+// From bytes to decided requests, without a socket: complete, torn, many at once, hostile.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,8 @@ TEST_CASE("every captured exchange of every dialect is answered wherever a packe
     for (const auto& step : exchange.steps) longest = std::max(longest, bytes_of(step.sent).size());
     for (std::size_t cut = 0; cut < longest; ++cut) {
       CAPTURE(cut);
-      // A torn APPEND of B can't be told from A's DELETE_KEY for certain; that is tested apart.
+      // A torn APPEND of B cannot be distinguished from A's DELETE_KEY; a separate test covers
+      // that.
       if (cut > 0 && exchange.dialect == c10d::Dialect::b) break;
       StringSockets sockets;
       const int client = sockets.dial(exchange.given);
@@ -40,7 +41,7 @@ TEST_CASE("every captured exchange of every dialect is answered wherever a packe
         const std::string bytes = bytes_of(step.sent);
         std::string heard = sockets.ask(client, bytes.substr(0, cut));
         if (cut < bytes.size()) heard += sockets.ask(client, bytes.substr(cut));
-        if (step.answer.empty()) continue;  // there is none, or it comes later
+        if (step.answer.empty()) continue;  // there is no answer, or it comes later
         CHECK(heard == bytes_of(step.answer));
       }
       CHECK_FALSE(sockets[client].end);
@@ -61,7 +62,7 @@ TEST_CASE("a client that sends single bytes is answered like any other") {
   CHECK(heard == number(5) + value("1") + value("2"));
 }
 
-TEST_CASE("requests that come together are answered in order, with one write") {
+TEST_CASE("requests that arrive together are answered in order, with one write") {
   StringSockets sockets;
   const int client = sockets.dial();
   const std::string heard =
@@ -71,7 +72,7 @@ TEST_CASE("requests that come together are answered in order, with one write") {
   CHECK(sockets[client].write_count == 1);
 }
 
-TEST_CASE("a torn MULTI_SET changes nothing, however much of it has come") {
+TEST_CASE("a torn MULTI_SET changes nothing, however much of it has arrived") {
   const std::vector<c10d::KeyValue> entries{{"a", "1"}, {"b", "2"}};
   const std::string bytes = request(c10d::MultiSet{entries});
   for (std::size_t size = 0; size < bytes.size(); ++size) {
@@ -85,7 +86,7 @@ TEST_CASE("a torn MULTI_SET changes nothing, however much of it has come") {
   }
 }
 
-TEST_CASE("a length that nobody may have ends its client with a reason, and allocates nothing") {
+TEST_CASE("an invalid length ends its client with a reason and allocates nothing") {
   struct Hostile {
     std::string bytes;
     std::string reason;
@@ -103,7 +104,7 @@ TEST_CASE("a length that nobody may have ends its client with a reason, and allo
     CAPTURE(hostile.reason);
     StringSockets sockets;
     const int client = sockets.dial();
-    // What was asked before it is still answered.
+    // Requests before it are still answered.
     CHECK(sockets.ask(client, hello + request(c10d::Add{"n", 1}) + hostile.bytes) == number(1));
     CHECK(sockets[client].end == hostile.reason);
     CHECK_FALSE(sockets[client].left_by_itself);
@@ -111,14 +112,14 @@ TEST_CASE("a length that nobody may have ends its client with a reason, and allo
   }
 }
 
-TEST_CASE("what was only announced costs no memory") {
+TEST_CASE("announced bytes cost no memory") {
   StringSockets sockets;
   const int client = sockets.dial();
   sockets.ask(client, hello + bytes_of("01 01..00 'k' 0000800c00000000 'begins'"));
   CHECK(sockets.accounting->bytes_held() < 100);
 }
 
-TEST_CASE("a client whose packet holds thousands of requests does not keep others waiting") {
+TEST_CASE("a client with thousands of requests in a packet does not keep others waiting") {
   StringSockets sockets({.work_per_turn = 64 * 1024, .work_per_visit = 16 * 1024});
   const int greedy = sockets.dial();
   const int modest = sockets.dial();
@@ -137,7 +138,7 @@ TEST_CASE("a client whose packet holds thousands of requests does not keep other
   CHECK(sockets[greedy].heard.ends_with(number(1500)));
 }
 
-TEST_CASE("a DELETE_KEY that might become an APPEND is answered when nothing comes of it") {
+TEST_CASE("a DELETE_KEY that might become an APPEND is answered after a timeout") {
   StringSockets sockets;
   const int client = sockets.dial();
   CHECK(sockets.ask(client, bytes_of("03 02..00 '/k' 01..00")) == number(1));
@@ -148,7 +149,7 @@ TEST_CASE("a DELETE_KEY that might become an APPEND is answered when nothing com
   CHECK(sockets.store.key_count() == 0);
 }
 
-TEST_CASE("the first bytes say who it is, and an agent is handed over with all it has said") {
+TEST_CASE("the first bytes identify the protocol, and an agent is handed over with all its bytes") {
   StringSockets sockets;
   const int agent = sockets.dial();
   sockets.ask(agent, "cppr");
@@ -167,7 +168,7 @@ TEST_CASE("the first bytes say who it is, and an agent is handed over with all i
   CHECK(sockets.accounting->bytes_held() == 0);
 }
 
-TEST_CASE("a browser is handed over where the port takes it, and so is TLS") {
+TEST_CASE("a browser and a TLS client are handed over if the port supports them") {
   StringSockets sockets;
   const auto store = [&sockets]() -> Store& { return sockets.store; };
   sockets.sessions.open_port(0, store, {.http = true});
@@ -191,7 +192,7 @@ TEST_CASE("a browser is handed over where the port takes it, and so is TLS") {
   CHECK(sockets.accounting->bytes_held() == 0);
 }
 
-TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
+TEST_CASE("half a greeting is closed after a while, and a silent client may stay") {
   StringSockets sockets;
   const int silent = sockets.dial();
   const int half = sockets.dial();
@@ -201,7 +202,7 @@ TEST_CASE("half a greeting is closed after a while, and whoever says nothing may
   CHECK(sockets.ask(silent, hello + request(c10d::Add{"n", 1})) == number(1));
 }
 
-TEST_CASE("a large value stays in the memory in which it came, between others in one packet") {
+TEST_CASE("a large value stays in its buffer, between other requests in one packet") {
   StringSockets sockets;
   const int client = sockets.dial();
   std::string large(20 * mib, 'x');
@@ -214,7 +215,7 @@ TEST_CASE("a large value stays in the memory in which it came, between others in
   CHECK(sockets.ask(client, request(c10d::Get{"k"})) == value(large + "end"));
 }
 
-TEST_CASE("who sends more than there is memory for is closed with the figures, and it alone") {
+TEST_CASE("only a client that exceeds the memory limit is closed, with the figures") {
   StringSockets sockets({}, {.bytes_max = 16 * mib});
   const int modest = sockets.dial();
   const int greedy = sockets.dial();
@@ -225,7 +226,7 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
   CHECK(sockets.ask(modest, request(c10d::Add{"n", 1})) == number(1));
 }
 
-TEST_CASE("keys by the ten thousand are listed over several turns, before what was asked next") {
+TEST_CASE("tens of thousands of keys are listed over several turns, before the next request") {
   StringSockets sockets;
   const int client = sockets.dial();
   std::vector<std::string> names;

@@ -7,11 +7,11 @@ namespace session_test {
 
 using namespace cpprun;
 
-TEST_CASE("an idle connection fits into less than the goal of 200 bytes") {
+TEST_CASE("an idle connection takes less than the goal of 200 bytes") {
   CHECK(sizeof(Session) <= 96);
 }
 
-TEST_CASE("the id of a connection that is gone finds nothing, even when its slot is used again") {
+TEST_CASE("the id of a closed connection finds nothing, even when its slot is reused") {
   SessionTable table;
   Session& first = table.open(5, {}, 0);
   const ConnectionId id = first.id;
@@ -27,7 +27,7 @@ TEST_CASE("the id of a connection that is gone finds nothing, even when its slot
   CHECK(table.find(second.id) == &second);
 }
 
-TEST_CASE("ids that never were find nothing") {
+TEST_CASE("unknown ids find nothing") {
   SessionTable table;
   CHECK(table.find(ConnectionId{}) == nullptr);
   CHECK(table.find(ConnectionId{12345}) == nullptr);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// What clients of the store say and hear, as bytes; of PyTorch's newest dialect where no other is
-// named.
+// The requests and replies of store clients as bytes, in PyTorch's newest dialect unless another is
+// given.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ inline std::string request(const c10d::Request& request, c10d::Dialect dialect =
   return bytes;
 }
 
-// The answers that are a number, and a value.
+// Replies with a number, and with a value.
 inline std::string number(std::int64_t number) {
   std::string bytes;
   c10d::encode(c10d::Number{number}, bytes);

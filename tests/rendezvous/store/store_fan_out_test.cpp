@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What concerns thousands is told to so many in a turn, and to all of them in the end.
+// Notifications to thousands of clients go to a limited number in each turn, and reach all of them
+// in the end.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +29,7 @@ std::vector<std::string> names_of(std::size_t count) {
   return names;
 }
 
-// What go_on() does, turn by turn: how many actions each had.
+// Calls go_on() turn by turn; returns the number of actions of each turn.
 std::vector<std::size_t> turns_of(Store& store, std::size_t steps, Actions& all) {
   std::vector<std::size_t> turns;
   while (store.has_unfinished()) {
@@ -42,7 +43,7 @@ std::vector<std::size_t> turns_of(Store& store, std::size_t steps, Actions& all)
 
 }  // namespace
 
-TEST_CASE("a key for which thousands wait wakes so many in each turn, the oldest first") {
+TEST_CASE("a key with thousands of waiters wakes a limited number in each turn, the oldest first") {
   StoreWorld world;
   for (std::size_t at = 0; at < thousands; ++at) world.wait(client(at), {"go"});
   CHECK(world.apply(alice, Set{"go", "1"}) == nothing);
@@ -55,14 +56,14 @@ TEST_CASE("a key for which thousands wait wakes so many in each turn, the oldest
   CHECK(world.wait(bob, {"go"}) == only(bob, Waited{}));
 }
 
-TEST_CASE("a MULTI_SET of keys that hundreds wait for is bounded as a whole") {
+TEST_CASE("a MULTI_SET of keys with hundreds of waiters each is limited as a whole") {
   StoreWorld world;
   const std::vector<std::string> names = names_of(40);
   std::vector<Bytes> keys(names.begin(), names.end());
   for (std::size_t at = 0; at < 100; ++at) world.wait(client(at), keys);
   std::vector<KeyValue> entries;
   for (const Bytes key : keys) entries.push_back({key, "v"});
-  // Each key is waited for by a hundred, so ten of them are dealt with at once.
+  // Each key has a hundred waiters, so ten keys are processed at once.
   CHECK(world.apply(alice, MultiSet{entries}) == nothing);
   Actions all;
   CHECK(turns_of(world.store, 1000, all).size() == 3);
@@ -70,7 +71,7 @@ TEST_CASE("a MULTI_SET of keys that hundreds wait for is bounded as a whole") {
   CHECK(world.store.parked_count() == 0);
 }
 
-TEST_CASE("an arrival at a barrier does not walk through those who have arrived") {
+TEST_CASE("an arrival at a barrier does not visit the clients that arrived before") {
   StoreWorld world;
   for (std::size_t at = 0; at < thousands; ++at) {
     CHECK(world.apply(client(at), Barrier{"b", 5001}) == nothing);
@@ -82,7 +83,7 @@ TEST_CASE("an arrival at a barrier does not walk through those who have arrived"
   CHECK(all.size() == thousands);
 }
 
-TEST_CASE("thousands of watchers are told in turns, each of every change and in order") {
+TEST_CASE("thousands of watchers are notified in turns, each of every change and in order") {
   StoreWorld world;
   for (std::size_t at = 0; at < thousands; ++at) world.apply(client(at), WatchKey{"w"});
   const std::vector<KeyValue> entries{{"w", "1"}, {"w", "22"}};
@@ -96,10 +97,10 @@ TEST_CASE("thousands of watchers are told in turns, each of every change and in 
   CHECK(updated.ends_with("22"));
 }
 
-TEST_CASE("a change is told of once for each part of the values it shows") {
+TEST_CASE("a change is notified once for each part of its values") {
   StoreWorld world;
   for (std::size_t at = 0; at < 100; ++at) world.apply(client(at), WatchKey{"w"});
-  // Two thousand pieces of sixty-four kilobytes, which every notice refers to.
+  // Two thousand pieces of 64 kB, which every notification refers to.
   const std::string piece(70'000, 'v');
   for (int at = 0; at < 50; ++at) {
     world.apply(alice, Append{"w", piece});
@@ -112,7 +113,8 @@ TEST_CASE("a change is told of once for each part of the values it shows") {
   CHECK(all.size() == 100);
 }
 
-TEST_CASE("who gives up a wait for very many keys is not answered, and leaves nothing behind") {
+TEST_CASE(
+    "a client that cancels a wait for very many keys is not answered and leaves nothing behind") {
   StoreWorld world;
   const std::vector<std::string> names = names_of(thousands);
   world.wait(alice, std::vector<Bytes>(names.begin(), names.end()));
@@ -127,14 +129,14 @@ TEST_CASE("who gives up a wait for very many keys is not answered, and leaves no
   CHECK_FALSE(world.store.abandon_large_wait(alice));
 }
 
-TEST_CASE("who leaves with many waits and watches is forgotten in turns") {
+TEST_CASE("a client that leaves with many waits and watches is removed in turns") {
   StoreWorld world;
   const std::vector<std::string> names = names_of(thousands);
   for (const std::string& name : names) world.apply(alice, WatchKey{name});
   world.wait(alice, std::vector<Bytes>(names.begin(), names.end()));
   world.apply(bob, WatchKey{"key1"});
   CHECK(world.forget(alice) == nothing);
-  CHECK(world.forget(carol) == nothing);  // in line behind her, who has nothing
+  CHECK(world.forget(carol) == nothing);  // she has nothing and is queued behind the other
   Actions all;
   CHECK(turns_of(world.store, 2000, all).size() > 3);
   CHECK(all.empty());
@@ -142,7 +144,7 @@ TEST_CASE("who leaves with many waits and watches is forgotten in turns") {
         only(bob, WatchNotice{Change::created, "key1", "", "v"}));
 }
 
-TEST_CASE("who leaves while thousands are being told is not in the way") {
+TEST_CASE("a client that leaves during a large notification does not disturb it") {
   StoreWorld world;
   for (std::size_t at = 0; at < thousands; ++at) {
     world.apply(client(at), WatchKey{"go"});
@@ -159,7 +161,7 @@ TEST_CASE("who leaves while thousands are being told is not in the way") {
   CHECK_FALSE(world.store.has_unfinished());
 }
 
-TEST_CASE("clearing ends what was being told") {
+TEST_CASE("clearing ends a notification in progress") {
   StoreWorld world;
   for (std::size_t at = 0; at < thousands; ++at) world.wait(client(at), {"go"});
   world.apply(alice, Set{"go", "1"});
@@ -168,7 +170,7 @@ TEST_CASE("clearing ends what was being told") {
   CHECK_FALSE(world.store.has_unfinished());
 }
 
-TEST_CASE("what a store leaves behind is freed in pieces, a queue, a line and watches among it") {
+TEST_CASE("a discarded store is freed in pieces, with its queues, waits and watches") {
   const auto accounting = std::make_shared<MemoryAccounting>();
   accounting->tend(true);
   Store store(accounting);

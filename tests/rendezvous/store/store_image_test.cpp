@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a store holds, put into another one, which answers as the first would have.
+// The contents of a store, copied to another one, which answers like the first.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ constexpr ConnectionId alice{1};
 constexpr ConnectionId bob{2};
 constexpr ConnectionId carol{3};
 
-// Puts what it is shown into another store.
+// Copies what it is shown into another store.
 class Copier : public Store::Viewer {
  public:
   explicit Copier(Store& to) : to_(to) {}
@@ -54,8 +54,8 @@ Actions ask(Store& store, ConnectionId who, const c10d::Request& request) {
   return actions;
 }
 
-// Who is told something, in order.
-std::vector<ConnectionId> told(const Actions& actions) {
+// The notified clients, in order.
+std::vector<ConnectionId> notified(const Actions& actions) {
   std::vector<ConnectionId> who;
   for (const Action& action : actions) {
     if (const auto* answer = std::get_if<Answer>(&action)) who.push_back(answer->to);
@@ -85,7 +85,7 @@ TEST_CASE("a copy has the values, the queues and their order") {
   CHECK(popped == Actions{Answer{bob, c10d::Popped{2, "x"}}});
 }
 
-TEST_CASE("whoever waits there waits in the copy, and in the same order") {
+TEST_CASE("a waiting client also waits in the copy, and in the same order") {
   Store store;
   const std::string_view both[] = {"a", "b"};
   const std::string_view one[] = {"b"};
@@ -95,14 +95,14 @@ TEST_CASE("whoever waits there waits in the copy, and in the same order") {
   Store other;
   copy(store, other);
   CHECK(other.parked_count() == 3);
-  CHECK(told(ask(other, ConnectionId{9}, c10d::Set{.key = "a", .value = ""})).empty());
-  CHECK(told(ask(other, ConnectionId{9}, c10d::Set{.key = "b", .value = ""})) ==
+  CHECK(notified(ask(other, ConnectionId{9}, c10d::Set{.key = "a", .value = ""})).empty());
+  CHECK(notified(ask(other, ConnectionId{9}, c10d::Set{.key = "b", .value = ""})) ==
         std::vector{carol, alice});
-  CHECK(told(ask(other, carol, c10d::Barrier{.key = "door", .world_size = 2})) ==
+  CHECK(notified(ask(other, carol, c10d::Barrier{.key = "door", .world_size = 2})) ==
         std::vector{carol, bob});
 }
 
-TEST_CASE("who watches, and who was woken for an entry it has not taken, is the same in the copy") {
+TEST_CASE("watches, and clients woken for an entry they have not taken, are the same in the copy") {
   Store store;
   const std::string_view queue[] = {"q"};
   (void)ask(store, alice, c10d::WatchKey{.key = "a"});
@@ -111,15 +111,15 @@ TEST_CASE("who watches, and who was woken for an entry it has not taken, is the 
   (void)ask(store, alice, c10d::QueuePush{.key = "q", .value = "x"});  // bob's
   Store other;
   copy(store, other);
-  CHECK(told(ask(other, carol, c10d::Set{.key = "a", .value = ""})) == std::vector{alice});
-  // Bob leaves without it; carol, who has asked for something else, is not the next in line.
+  CHECK(notified(ask(other, carol, c10d::Set{.key = "a", .value = ""})) == std::vector{alice});
+  // Bob leaves without it; carol, who has requested something else, is not the next in line.
   Actions left_behind;
   other.forget(bob, left_behind);
-  CHECK(told(left_behind).empty());
-  CHECK(told(ask(other, alice, c10d::QueuePop{.key = "q"})) == std::vector{alice});
+  CHECK(notified(left_behind).empty());
+  CHECK(notified(ask(other, alice, c10d::QueuePop{.key = "q"})) == std::vector{alice});
 }
 
-TEST_CASE("what another store has taken is taken whatever the books say") {
+TEST_CASE("data of another store is accepted regardless of the memory limits") {
   const auto accounting = std::make_shared<MemoryAccounting>(MemoryLimits{.bytes_max = 10});
   Store store(accounting);
   store.take_all(true);

@@ -13,7 +13,7 @@ using Kind = StoreRecord::Kind;
 
 namespace {
 
-// All records of that log, which is heard in pieces of so many bytes; as they are printed.
+// All records of that log, read in pieces of that many bytes, as they are printed.
 std::vector<std::string> read(const std::string& log, std::size_t piece) {
   StoreLogReader reader;
   std::vector<std::string> lines;
@@ -44,7 +44,7 @@ std::string reason_of(std::string_view bytes) {
 
 }  // namespace
 
-TEST_CASE("what was written is read again, wherever it is cut") {
+TEST_CASE("a log is read back the same, wherever it is cut") {
   StoreLog log;
   const PeerAddress peer{.ip = {1, 2, 3}, .port = 0xfe01};
   const std::string address = bytes_of(peer);
@@ -88,7 +88,7 @@ TEST_CASE("what was written is read again, wherever it is cut") {
   CHECK_FALSE(peer_of("short"));
 }
 
-TEST_CASE("requests that were decided one after the other are one record") {
+TEST_CASE("consecutive requests are one record") {
   StoreLog log;
   log.decided(ConnectionId{1}, 10);
   log.decided(ConnectionId{1}, 20);
@@ -103,7 +103,7 @@ TEST_CASE("requests that were decided one after the other are one record") {
   CHECK(log.written() == bytes.size());
 }
 
-TEST_CASE("what is no record is told, and nothing is believed of its lengths") {
+TEST_CASE("an invalid record is reported, and its lengths are not trusted") {
   CHECK(reason_of("\x63") == "a record of unknown kind 99");
   CHECK(reason_of(std::string(1, '\0')) == "a record of unknown kind 0");
   const std::string endless = "\x03" + std::string(10, '\xff');
@@ -114,7 +114,7 @@ TEST_CASE("what is no record is told, and nothing is believed of its lengths") {
   CHECK(reason_of("\x02\x01\x05wor").empty());
 }
 
-TEST_CASE("that something could not be kept is known from then on") {
+TEST_CASE("a failed append is remembered") {
   StoreLog log;
   CHECK_FALSE(log.is_lost());
   log.lost();

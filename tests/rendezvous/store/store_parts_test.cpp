@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A request of very many keys comes to the same in parts as in one.
+// A request with very many keys has the same result in parts as in one.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ namespace store_parts_test {
 using namespace cpprun;
 using namespace cpprun::c10d;
 
-TEST_CASE("a wait in parts is answered when the last of its keys is there") {
+TEST_CASE("a wait in parts is answered when the last of its keys exists") {
   StoreWorld world;
   world.apply(bob, Set{"b", "1"});
   const std::vector<Bytes> keys{"a", "b", "c", "a"};
@@ -27,7 +27,7 @@ TEST_CASE("a wait in parts is answered when the last of its keys is there") {
   CHECK(world.apply(bob, Set{"c", "1"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("parts begin with the end of the wait that the client gave up") {
+TEST_CASE("parts start with the end of the wait that the client cancelled") {
   StoreWorld world;
   world.wait(alice, {"a"});
   const std::vector<Bytes> keys{"b"};
@@ -36,7 +36,7 @@ TEST_CASE("parts begin with the end of the wait that the client gave up") {
   CHECK_FALSE(world.store.is_waiting(alice));
 }
 
-TEST_CASE("what there is no room for does not begin") {
+TEST_CASE("a request that exceeds the memory limit does not start") {
   const auto accounting = std::make_shared<MemoryAccounting>(MemoryLimits{.address_keys_max = 1});
   Store store(accounting);
   const AccountId account = accounting->open_connection({});

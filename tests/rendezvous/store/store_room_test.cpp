@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a store may hold, for whom, and what happens to who wants more.
+// How much a store may hold, for which client, and what happens beyond the limits.
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ struct BookedStore {
 
 }  // namespace
 
-TEST_CASE("what is stored is in the books, and out of them when it is gone") {
+TEST_CASE("stored data is accounted for until it is deleted") {
   BookedStore booked({});
   const std::string large(100'000, 'v');
   booked.apply(booked.one, Set{"k", large});
@@ -61,11 +61,11 @@ TEST_CASE("what is stored is in the books, and out of them when it is gone") {
   booked.apply(booked.one, DeleteKey{"k"});
   Actions ignored;
   booked.store.forget(bob, ignored);
-  booked.apply(booked.one, Ping{1});  // what the last answers showed is let go of
+  booked.apply(booked.one, Ping{1});  // releases what the last answers showed
   CHECK(booked.accounting->bytes_held() == 0);
 }
 
-TEST_CASE("clearing a store, and its end, leave nothing in the books") {
+TEST_CASE("clearing or destroying a store leaves no charges") {
   const auto accounting = std::make_shared<MemoryAccounting>();
   {
     Store store(accounting);
@@ -79,7 +79,7 @@ TEST_CASE("clearing a store, and its end, leave nothing in the books") {
   CHECK(accounting->bytes_held() == 0);
 }
 
-TEST_CASE("who would store more than there is room for is dropped, and nobody else notices") {
+TEST_CASE("only a client that exceeds the memory limit is dropped") {
   BookedStore booked({.bytes_max = 1'000'000});
   booked.apply(booked.one, Set{"k", std::string(800'000, 'v')});
   const Actions actions = booked.apply(booked.two, Set{"l", std::string(100'000, 'v')});
@@ -89,7 +89,7 @@ TEST_CASE("who would store more than there is room for is dropped, and nobody el
             .reason.starts_with("all clients together hold 0.8 of at most 0.8 MiB"));
   CHECK(booked.store.key_count() == 1);
   CHECK(booked.apply(booked.one, Get{"k"}).size() == 1);
-  // There is room for what is small.
+  // There is room for small values.
   CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.two, Add{"n", 1})));
 }
 
@@ -111,12 +111,12 @@ TEST_CASE("every request that makes a store grow is held to the limits") {
   }
 }
 
-TEST_CASE("keys are counted by the address that stored them last") {
+TEST_CASE("keys are counted for the address that stored them last") {
   BookedStore booked({.address_keys_max = 2});
   booked.apply(booked.one, Set{"a", "1"});
   booked.apply(booked.one, Set{"b", "1"});
   CHECK(BookedStore::is_dropped(booked.apply(booked.one, Set{"c", "1"})));
-  // What is there already may change at any time.
+  // Existing keys may change at any time.
   CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.one, Set{"b", "2"})));
   booked.apply(booked.two, Set{"a", "2"});
   CHECK_FALSE(BookedStore::is_dropped(booked.apply(booked.one, Set{"c", "1"})));
@@ -124,14 +124,14 @@ TEST_CASE("keys are counted by the address that stored them last") {
   CHECK(BookedStore::is_dropped(booked.apply(booked.two, Add{"e", 1})));
 }
 
-TEST_CASE("an APPEND beyond what a value may have ends that connection") {
+TEST_CASE("an APPEND beyond the maximum size of a value ends its connection") {
   StoreWorld world;
   world.apply(alice, Set{"k", std::string(bounds::store_value_bytes_max - 1, 'v')});
   CHECK(world.apply(alice, Append{"k", "x"}) == nothing);
   CHECK(std::holds_alternative<Disconnect>(world.apply(bob, Append{"k", "y"}).at(0)));
 }
 
-TEST_CASE("a COMPARE_SET of hundreds of megabytes ends that connection before it is compared") {
+TEST_CASE("a COMPARE_SET of hundreds of megabytes ends its connection before it is compared") {
   StoreWorld world;
   const std::string large(bounds::store_compare_bytes_max + 1, 'v');
   world.apply(alice, Set{"k", large});
@@ -139,7 +139,7 @@ TEST_CASE("a COMPARE_SET of hundreds of megabytes ends that connection before it
   CHECK(std::holds_alternative<Disconnect>(world.apply(bob, CompareSet{"k", large, "x"}).at(0)));
 }
 
-TEST_CASE("a large value is shown by reference, once for each time it is asked for") {
+TEST_CASE("a large value is returned by reference, once for each request") {
   StoreWorld world;
   const std::string large(1'000'000, 'v');
   world.apply(alice, Set{"k", large});
@@ -154,7 +154,7 @@ TEST_CASE("a large value is shown by reference, once for each time it is asked f
   CHECK(shared_reply.reply.copied.size() == 4 * 8 + 5);
 }
 
-TEST_CASE("a push is seen by those who wait for other keys as well, and wakes the next in line") {
+TEST_CASE("a client that waits for other keys as well sees a push, and the next in line is woken") {
   StoreWorld world;
   world.wait(alice, {"q", "other"});
   world.wait(bob, {"q"});
@@ -162,7 +162,7 @@ TEST_CASE("a push is seen by those who wait for other keys as well, and wakes th
   CHECK(world.apply(carol, Set{"other", "x"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("who waits for nothing but a queue any more is woken by it like anybody") {
+TEST_CASE("a client whose only pending wait is a queue is woken by a push") {
   StoreWorld world;
   world.wait(alice, {"q", "other"});
   world.wait(bob, {"q"});

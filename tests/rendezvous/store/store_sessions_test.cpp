@@ -25,7 +25,7 @@ std::string wait_for(c10d::Bytes key) {
 
 }  // namespace
 
-TEST_CASE("a wait is answered when somebody else sets the key") {
+TEST_CASE("a wait is answered when another client sets the key") {
   StringSockets sockets;
   const int waiter = sockets.dial();
   const int setter = sockets.dial();
@@ -37,23 +37,23 @@ TEST_CASE("a wait is answered when somebody else sets the key") {
 TEST_CASE("a parked wait is cancelled by CANCEL_WAIT, by the next request, or by leaving") {
   StringSockets sockets;
   const int asked = sockets.dial();
-  const int impatient = sockets.dial();
+  const int superseder = sockets.dial();
   const int leaver = sockets.dial();
-  for (const int each : {asked, impatient, leaver}) sockets.ask(each, hello + wait_for("never"));
+  for (const int each : {asked, superseder, leaver}) sockets.ask(each, hello + wait_for("never"));
   CHECK(sockets.store.parked_count() == 3);
   CHECK(sockets.ask(asked, request(c10d::CancelWait{})) == std::string(1, '\1'));
   CHECK(sockets.store.parked_count() == 2);
-  CHECK(sockets.ask(impatient, request(c10d::Add{"n", 1})) == number(1));
+  CHECK(sockets.ask(superseder, request(c10d::Add{"n", 1})) == number(1));
   CHECK(sockets.store.parked_count() == 1);
   sockets.leave(leaver);
   CHECK(sockets.store.parked_count() == 0);
   const int setter = sockets.dial();
   sockets.ask(setter, hello + request(c10d::Set{"never", "v"}));
   CHECK(sockets[asked].heard.empty());
-  CHECK(sockets[impatient].heard.empty());
+  CHECK(sockets[superseder].heard.empty());
 }
 
-TEST_CASE("closing the clients of a port spares who has not said anything, and is done in turns") {
+TEST_CASE("closing the clients of a port spares silent clients and is done in turns") {
   StringSockets sockets;
   const int silent = sockets.dial();
   for (int at = 1; at <= 100; ++at) sockets.ask(sockets.dial(), hello);
@@ -68,7 +68,7 @@ TEST_CASE("closing the clients of a port spares who has not said anything, and i
   CHECK(sockets.ask(silent, hello + request(c10d::Add{"n", 1})) == number(1));
 }
 
-TEST_CASE("closing the clients of a port takes who has no socket, and has not said anything") {
+TEST_CASE("closing the clients of a port includes silent clients without a socket") {
   Store store;
   StoreSessions sessions({}, std::make_shared<MemoryAccounting>());
   sessions.open_port(0, [&store]() -> Store& { return store; });
@@ -84,7 +84,7 @@ TEST_CASE("closing the clients of a port takes who has no socket, and has not sa
   CHECK(sessions.size() == 1);
 }
 
-TEST_CASE("a port that is closed takes all of its connections with it and asks no store") {
+TEST_CASE("closing a port ends all of its connections without asking a store") {
   StringSockets sockets;
   const int client = sockets.dial();
   const int silent = sockets.dial();
@@ -94,10 +94,10 @@ TEST_CASE("a port that is closed takes all of its connections with it and asks n
   CHECK(sockets[client].end == "the job is over");
   CHECK(sockets[silent].end == "the job is over");
   CHECK(sockets.sessions.size() == 0);
-  CHECK(sockets.store.parked_count() == 1);  // which is its owner's to clear
+  CHECK(sockets.store.parked_count() == 1);  // clearing it is up to its owner
 }
 
-TEST_CASE("where there is no memory for a client it ends, and nobody else does") {
+TEST_CASE("without memory for a client only that client is closed") {
   StringSockets sockets;
   const int greedy = sockets.dial();
   const int other = sockets.dial();
@@ -109,7 +109,7 @@ TEST_CASE("where there is no memory for a client it ends, and nobody else does")
   CHECK_FALSE(sockets[other].end);
 }
 
-TEST_CASE("who has been silent for longest makes room, and the newest never does") {
+TEST_CASE("the longest silent client makes room, and the newest never does") {
   StringSockets sockets;
   const int first = sockets.dial();
   const int second = sockets.dial();
@@ -123,7 +123,7 @@ TEST_CASE("who has been silent for longest makes room, and the newest never does
   CHECK_FALSE(sockets[newest].end);
 }
 
-TEST_CASE("what is written to one is not what another was answered") {
+TEST_CASE("bytes for one client do not mix with replies to another") {
   StringSockets sockets;
   std::vector<int> clients;
   for (int at = 0; at < 20; ++at) clients.push_back(sockets.dial());

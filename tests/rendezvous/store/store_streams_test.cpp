@@ -17,7 +17,7 @@ namespace {
 
 constexpr RoundNumber round_one{1};
 
-// Hears a whole frame. Empty: it was taken.
+// Passes on a whole frame; returns the error, or an empty string if it was accepted.
 std::string hear(StoreStreams& streams, std::string_view frame) {
   const auto inside = link::first_frame(frame);
   REQUIRE(inside);
@@ -54,7 +54,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("what a worker says arrives, and so does what it is answered") {
+TEST_CASE("a worker's bytes arrive, and so does the reply") {
   Pair pair;
   const StreamId stream = pair.agent.open();
   pair.agent.say(stream, "get");
@@ -73,7 +73,7 @@ TEST_CASE("what a worker says arrives, and so does what it is answered") {
   CHECK(pair.agent.heard(stream) == "value");
 }
 
-TEST_CASE("what several workers say at the same time leaves in one frame") {
+TEST_CASE("the bytes of several workers leave in one frame") {
   Pair pair;
   for (int worker = 0; worker < 8; ++worker) pair.agent.say(pair.agent.open(), "ask");
   CHECK(hear(pair.coordinator, pair.agent.next_frame()) == "");
@@ -81,7 +81,7 @@ TEST_CASE("what several workers say at the same time leaves in one frame") {
   CHECK(pair.coordinator.size() == 8);
 }
 
-TEST_CASE("a stream ends for the other side when everything that was said is taken") {
+TEST_CASE("a stream ends for the other side after all of its bytes are read") {
   Pair pair;
   const StreamId stream = pair.agent.open();
   pair.agent.say(stream, "last words");
@@ -121,14 +121,14 @@ TEST_CASE("the store's last answer is delivered before its close") {
   CHECK(pair.agent.size() + pair.coordinator.size() == 0);
 }
 
-TEST_CASE("whoever does not take is told no more than a window, and goes on when it does") {
+TEST_CASE("an endpoint that does not read receives at most a window, and more when it reads") {
   Pair pair(1000);
   const StreamId stream = pair.agent.open();
   pair.agent.say(stream, std::string(1000, 'a'));
   CHECK(pair.agent.room(stream) == 0);
   pair.exchange();
   CHECK(pair.agent.room(stream) == 0);
-  pair.coordinator.take(stream, 100);  // too little to be told for itself
+  pair.coordinator.take(stream, 100);  // too little for a message of its own
   pair.exchange();
   CHECK(pair.agent.room(stream) == 0);
   pair.coordinator.take(stream, 300);
@@ -137,12 +137,13 @@ TEST_CASE("whoever does not take is told no more than a window, and goes on when
   CHECK(pair.agent.next_change()->has_room);
 }
 
-TEST_CASE("a worker that came and went while the link was broken has spoken once") {
+TEST_CASE(
+    "a worker that came and went while the link was broken has its requests carried out once") {
   Pair pair;
   const StreamId stream = pair.agent.open();
   pair.agent.say(stream, "add 1");
   pair.agent.close(stream);
-  // It arrives, is carried out and answered, and nobody hears that it was.
+  // It arrives, is carried out and answered, but the confirmation is lost.
   CHECK(hear(pair.coordinator, pair.agent.next_frame()) == "");
   pair.coordinator.take(stream, 5);
   pair.coordinator.close(stream);
@@ -157,7 +158,7 @@ TEST_CASE("a worker that came and went while the link was broken has spoken once
   CHECK(pair.agent.size() == 0);
 }
 
-TEST_CASE("whoever does not keep to the rules is told so") {
+TEST_CASE("a violation of the protocol is reported to its sender") {
   const auto problem = [](const std::vector<link::StreamRecord>& records) {
     StoreStreams coordinator(round_one, 100);
     return hear(coordinator, records);
@@ -190,7 +191,7 @@ TEST_CASE("whoever does not keep to the rules is told so") {
   CHECK(refusal == "more than 65536 connections of workers to one store");
 }
 
-TEST_CASE("a stream that is dropped ends for the other side, with what it has taken") {
+TEST_CASE("a dropped stream ends for the other side, with the bytes that it has accepted") {
   for (const bool is_broken : {false, true}) {
     CAPTURE(is_broken);
     Pair pair(1000);
@@ -202,7 +203,7 @@ TEST_CASE("a stream that is dropped ends for the other side, with what it has ta
     CHECK(pair.coordinator.size() == 0);
     CHECK(pair.coordinator.bytes_held() == 0);
     if (is_broken) {
-      CHECK(pair.coordinator.next_frame() != "");  // which is lost
+      CHECK(pair.coordinator.next_frame() != "");  // the lost frame
       pair.agent.begin_link();
       pair.coordinator.begin_link();
     }
@@ -214,7 +215,7 @@ TEST_CASE("a stream that is dropped ends for the other side, with what it has ta
   }
 }
 
-TEST_CASE("whoever speaks of what is over is answered once, and cut off where it does not listen") {
+TEST_CASE("a message about a closed stream is answered once, and repeated ones close the link") {
   StoreStreams coordinator(round_one);
   const link::StreamRecord open{.kind = Kind::open, .stream = StreamId{1}};
   const link::StreamRecord closed{.kind = Kind::closed, .stream = StreamId{1}, .place = 0};

@@ -31,7 +31,7 @@ TEST_CASE("every captured exchange of every dialect gets its captured answers") 
   }
 }
 
-TEST_CASE("a value is what was set last, and empty when there is none") {
+TEST_CASE("a value is the last one set, and empty if there is none") {
   World world;
   CHECK(world.apply(alice, Get{"a"}) == only(alice, Value{""}));
   CHECK(world.apply(alice, Set{"a", "1"}) == nothing);
@@ -40,7 +40,7 @@ TEST_CASE("a value is what was set last, and empty when there is none") {
   CHECK(world.get("a") == "two");
 }
 
-TEST_CASE("keys and values may hold any bytes, none included") {
+TEST_CASE("keys and values may hold any bytes, or none") {
   World world;
   const std::string odd("\0\xff/\n", 4);
   world.apply(alice, Set{odd, odd});
@@ -59,7 +59,7 @@ TEST_CASE("ADD counts from nothing and stores decimal text") {
   CHECK(world.get("n") == "-2");
 }
 
-TEST_CASE("ADD reads numbers as tolerantly as upstream does") {
+TEST_CASE("ADD parses numbers as leniently as upstream does") {
   World world;
   world.apply(alice, Set{"n", " 12abc"});
   CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{13}));
@@ -67,13 +67,13 @@ TEST_CASE("ADD reads numbers as tolerantly as upstream does") {
   CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{5}));
 }
 
-TEST_CASE("ADD wraps as upstream was seen to") {
+TEST_CASE("ADD wraps around like upstream") {
   World world;
   world.apply(alice, Set{"n", "9223372036854775807"});
   CHECK(world.apply(alice, Add{"n", 1}) == only(alice, Number{INT64_MIN}));
 }
 
-TEST_CASE("a key that is no text forges no line of the log") {
+TEST_CASE("a key with control characters cannot forge a log line") {
   World world;
   const std::string key = "n\"\ncpprund: job \"a\" is over\u009b2J\u202e" + std::string(200, 'x');
   world.apply(alice, Set{key, "text"});
@@ -84,7 +84,7 @@ TEST_CASE("a key that is no text forges no line of the log") {
   CHECK(reason.size() < 130);
 }
 
-TEST_CASE("ADD on what is not a number ends that connection and changes nothing") {
+TEST_CASE("ADD on an invalid number ends its connection and changes nothing") {
   World world;
   for (const char* text : {"abc", "", "+-1", "  ", "99999999999999999999"}) {
     CAPTURE(text);
@@ -105,7 +105,7 @@ TEST_CASE("COMPARE_SET has four cases") {
   CHECK(world.get("k") == "2");
 }
 
-TEST_CASE("COMPARE_SET wakes exactly when something was stored") {
+TEST_CASE("COMPARE_SET wakes waiters exactly when a value was stored") {
   World world;
   world.wait(bob, {"k"});
   CHECK(world.apply(alice, CompareSet{"k", "x", "y"}) == only(alice, Value{"x"}));
@@ -114,7 +114,7 @@ TEST_CASE("COMPARE_SET wakes exactly when something was stored") {
         Actions{Answer{alice, Value{"1"}}, Answer{bob, Waited{}}});
 }
 
-TEST_CASE("APPEND creates, continues and wakes") {
+TEST_CASE("APPEND creates a value, extends it and wakes waiters") {
   World world;
   world.wait(bob, {"k"});
   CHECK(world.apply(alice, Append{"k", "ab"}) == only(bob, Waited{}));
@@ -122,7 +122,7 @@ TEST_CASE("APPEND creates, continues and wakes") {
   CHECK(world.get("k") == "abcd");
 }
 
-TEST_CASE("DELETE_KEY says whether there was one and leaves queues alone") {
+TEST_CASE("DELETE_KEY reports whether the key existed and does not affect queues") {
   World world;
   world.apply(alice, Set{"k", "v"});
   world.apply(alice, QueuePush{"k", "entry"});
@@ -131,7 +131,7 @@ TEST_CASE("DELETE_KEY says whether there was one and leaves queues alone") {
   CHECK(world.apply(alice, QueueLen{"k"}) == only(alice, Number{1}));
 }
 
-TEST_CASE("GETNUMKEYS and LIST_KEYS tell of values, not of queues") {
+TEST_CASE("GETNUMKEYS and LIST_KEYS count values, not queues") {
   World world;
   world.apply(alice, Add{"init/", 1});
   world.apply(alice, QueuePush{"q", "entry"});
@@ -149,7 +149,7 @@ TEST_CASE("MULTI_SET and MULTI_GET keep their order") {
   CHECK(world.apply(alice, MultiGet{keys}) == only(alice, Values{values}));
 }
 
-TEST_CASE("CHECK is ready when every key is there, as a value or as a queue") {
+TEST_CASE("CHECK is ready when every key exists, as a value or as a queue") {
   World world;
   CHECK(world.apply(alice, Check{}) == only(alice, Checked{true}));
   world.apply(alice, Set{"a", "1"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Those whom a request of somebody else concerns: waits, queues, barriers, watches.
+// Effects of a request on other clients: waits, queues, barriers, watches.
 
 #include "rendezvous/store/store.h"
 
@@ -18,7 +18,7 @@ using World = StoreWorld;
 
 // --- waits -------------------------------------------------------------------------------------
 
-TEST_CASE("a wait for what is there is answered at once") {
+TEST_CASE("a wait for an existing key is answered at once") {
   World world;
   world.apply(alice, Set{"a", "1"});
   CHECK(world.wait(alice, {"a"}) == only(alice, Waited{}));
@@ -41,7 +41,7 @@ TEST_CASE("a key that appeared and was deleted again is not waited for twice") {
   CHECK(world.apply(bob, Set{"b", "y"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("a key that was there when the wait came is not waited for after its deletion") {
+TEST_CASE("a key that existed when the wait arrived is not waited for after its deletion") {
   World world;
   world.apply(bob, Set{"a", "x"});
   world.wait(alice, {"a", "b"});
@@ -49,14 +49,14 @@ TEST_CASE("a key that was there when the wait came is not waited for after its d
   CHECK(world.apply(bob, Set{"b", "y"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("a key named twice is one thing to wait for") {
+TEST_CASE("a key that is listed twice in a wait counts once") {
   World world;
   CHECK(world.wait(alice, {"a", "b", "a"}) == nothing);
   world.apply(bob, Set{"a", "x"});
   CHECK(world.apply(bob, Set{"b", "x"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("all who wait for a key are woken in the order in which they came") {
+TEST_CASE("all waiters of a key are woken in the order of their waits") {
   World world;
   world.wait(carol, {"a"});
   world.wait(alice, {"a"});
@@ -79,7 +79,7 @@ TEST_CASE("CANCEL_WAIT is answered whether or not there was a wait") {
   CHECK(world.apply(bob, Set{"a", "1"}) == nothing);
 }
 
-TEST_CASE("a new request silently cancels the wait that its client gave up") {
+TEST_CASE("a new request silently cancels the pending wait of its client") {
   World world;
   world.wait(alice, {"a"});
   CHECK(world.apply(alice, Add{"n", 7}) == only(alice, Number{7}));
@@ -87,7 +87,7 @@ TEST_CASE("a new request silently cancels the wait that its client gave up") {
   CHECK(world.store.parked_count() == 0);
 }
 
-TEST_CASE("a second wait takes the place of the first") {
+TEST_CASE("a second wait replaces the first") {
   World world;
   world.wait(alice, {"a"});
   world.wait(alice, {"b"});
@@ -95,7 +95,7 @@ TEST_CASE("a second wait takes the place of the first") {
   CHECK(world.apply(bob, Set{"b", "1"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("who is gone is not answered any more") {
+TEST_CASE("a client that has left is not answered") {
   World world;
   world.wait(alice, {"a", "b"});
   CHECK(world.forget(alice) == nothing);
@@ -130,7 +130,7 @@ TEST_CASE("clearing leaves nothing behind") {
 
 // --- queues ------------------------------------------------------------------------------------
 
-TEST_CASE("a queue gives back in order and tells its length") {
+TEST_CASE("a queue returns entries in order and reports its length") {
   World world;
   world.apply(alice, QueuePush{"q", "one"});
   world.apply(alice, QueuePush{"q", "two"});
@@ -139,7 +139,7 @@ TEST_CASE("a queue gives back in order and tells its length") {
   CHECK(world.apply(bob, QueuePop{"q"}) == only(bob, Popped{}));
 }
 
-TEST_CASE("a push wakes one who waits, the oldest") {
+TEST_CASE("a push wakes only the oldest waiter") {
   World world;
   world.wait(alice, {"q"});
   world.wait(bob, {"q"});
@@ -148,7 +148,7 @@ TEST_CASE("a push wakes one who waits, the oldest") {
   CHECK(world.apply(carol, QueuePush{"q", "three"}) == nothing);
 }
 
-TEST_CASE("who was woken by a push is not woken by a later one for something else") {
+TEST_CASE("a client woken by a push is not woken by a later push for something else") {
   World world;
   world.wait(alice, {"q"});
   world.apply(carol, QueuePush{"q", "one"});
@@ -157,7 +157,7 @@ TEST_CASE("who was woken by a push is not woken by a later one for something els
   CHECK(world.apply(carol, Set{"other", "x"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("an entry whose taker vanished is offered to the next in line") {
+TEST_CASE("an entry is offered to the next in line when its taker has left") {
   World world;
   world.wait(alice, {"q"});
   world.wait(bob, {"q"});
@@ -167,7 +167,7 @@ TEST_CASE("an entry whose taker vanished is offered to the next in line") {
   CHECK(world.forget(bob) == nothing);
 }
 
-TEST_CASE("an entry whose taker gave up just then is offered to the next in line") {
+TEST_CASE("an entry is offered to the next in line when its taker has just cancelled") {
   World world;
   world.wait(alice, {"q"});
   world.wait(bob, {"q"});
@@ -176,7 +176,7 @@ TEST_CASE("an entry whose taker gave up just then is offered to the next in line
         Actions{Answer{alice, Waited{.cancelled = true}}, Answer{bob, Waited{}}});
 }
 
-TEST_CASE("who popped what it was woken for owes nothing") {
+TEST_CASE("a client that popped its entry has no further claim") {
   World world;
   world.wait(alice, {"q"});
   world.wait(bob, {"q"});
@@ -188,7 +188,7 @@ TEST_CASE("who popped what it was woken for owes nothing") {
 
 // --- barriers ----------------------------------------------------------------------------------
 
-TEST_CASE("a barrier lets everybody through when the last one comes") {
+TEST_CASE("a barrier releases all clients when the last one arrives") {
   World world;
   CHECK(world.apply(alice, Barrier{"b", 3}) == nothing);
   CHECK(world.apply(bob, Barrier{"b", 3}) == nothing);
@@ -211,14 +211,14 @@ TEST_CASE("a plain SET on its key opens a barrier early") {
   CHECK(world.apply(bob, Set{"b", "x"}) == only(alice, Waited{}));
 }
 
-TEST_CASE("a plain WAIT on a barrier's key is content with the first arrival") {
+TEST_CASE("a plain WAIT on a barrier's key is answered at the first arrival") {
   World world;
   world.wait(alice, {"b"});
   CHECK(world.apply(bob, Barrier{"b", 2}) == only(alice, Waited{}));
   CHECK(world.store.parked_count() == 1);
 }
 
-TEST_CASE("a barrier on what is not a number ends that connection") {
+TEST_CASE("a barrier on an invalid number ends its connection") {
   World world;
   world.apply(alice, Set{"b", "x"});
   CHECK(world.apply(bob, Barrier{"b", 2}) ==
@@ -227,7 +227,7 @@ TEST_CASE("a barrier on what is not a number ends that connection") {
 
 // --- watches -----------------------------------------------------------------------------------
 
-TEST_CASE("a watcher hears of creation, change and deletion") {
+TEST_CASE("a watcher is notified of creation, change and deletion") {
   World world;
   CHECK(world.apply(bob, WatchKey{"w"}) == only(bob, WatchRegistered{}));
   CHECK(world.apply(alice, Set{"w", "v1"}) ==
@@ -240,14 +240,14 @@ TEST_CASE("a watcher hears of creation, change and deletion") {
   CHECK(world.apply(alice, DeleteKey{"w"}) == only(alice, Number{0}));
 }
 
-TEST_CASE("a watcher hears of counting after the counter was answered") {
+TEST_CASE("a watcher is notified of an ADD after the ADD was answered") {
   World world;
   world.apply(bob, WatchKey{"w"});
   CHECK(world.apply(alice, Add{"w", 1}) ==
         Actions{Answer{alice, Number{1}}, Answer{bob, WatchNotice{Change::created, "w", "", "1"}}});
 }
 
-TEST_CASE("a watcher hears of a successful COMPARE_SET before its requester does") {
+TEST_CASE("a watcher is notified of a successful COMPARE_SET before its requester is answered") {
   World world;
   world.apply(bob, WatchKey{"w"});
   CHECK(
@@ -256,7 +256,7 @@ TEST_CASE("a watcher hears of a successful COMPARE_SET before its requester does
   CHECK(world.apply(alice, CompareSet{"w", "x", "2"}) == only(alice, Value{"1"}));
 }
 
-TEST_CASE("one MULTI_SET that changes a key twice is told in two notices, each true") {
+TEST_CASE("a MULTI_SET that sets a key twice causes two notifications, each correct") {
   World world;
   world.apply(bob, WatchKey{"w"});
   const std::vector<KeyValue> entries{{"w", "1"}, {"w", "2"}};
@@ -265,7 +265,7 @@ TEST_CASE("one MULTI_SET that changes a key twice is told in two notices, each t
                 Answer{bob, WatchNotice{Change::updated, "w", "1", "2"}}});
 }
 
-TEST_CASE("APPEND tells a watcher the whole new value") {
+TEST_CASE("APPEND notifies a watcher of the whole new value") {
   World world;
   world.apply(alice, Set{"w", "ab"});
   world.apply(bob, WatchKey{"w"});
@@ -273,7 +273,7 @@ TEST_CASE("APPEND tells a watcher the whole new value") {
         only(bob, WatchNotice{Change::updated, "w", "ab", "abc"}));
 }
 
-TEST_CASE("who watches twice hears once, and who is gone hears nothing") {
+TEST_CASE("a client that watches twice is notified once, and a client that has left is not") {
   World world;
   world.apply(bob, WatchKey{"w"});
   world.apply(bob, WatchKey{"w"});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A store and three who use it, for tests.
+// A store and three clients, for tests.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ inline constexpr ConnectionId alice{1};
 inline constexpr ConnectionId bob{2};
 inline constexpr ConnectionId carol{3};
 
-// Applies a request and copies what comes out, so that a test can look at it at leisure.
+// Applies a request and copies its results, so that a test can examine them later.
 class StoreWorld {
  public:
   Actions apply(ConnectionId from, const c10d::Request& request) {

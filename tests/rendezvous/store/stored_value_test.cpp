@@ -29,7 +29,7 @@ std::string long_text(std::size_t size, char first = 'a') {
 
 }  // namespace
 
-TEST_CASE("a short value is copied, a long one is referred to") {
+TEST_CASE("a short value is copied, and a long one is referenced") {
   MemoryAccounting accounting;
   Origin origin;
   const StoredValue brief(accounting, origin, "short");
@@ -43,7 +43,7 @@ TEST_CASE("a short value is copied, a long one is referred to") {
   CHECK(pieces.size() == 8 + 5 + 8 + 5000);
 }
 
-TEST_CASE("a value that is shown stays as it was, whatever becomes of it") {
+TEST_CASE("a value that is being sent does not change, whatever happens to the key") {
   MemoryAccounting accounting;
   Origin origin;
   StoredValue value(accounting, origin, long_text(5000));
@@ -58,7 +58,7 @@ TEST_CASE("a value that is shown stays as it was, whatever becomes of it") {
   CHECK(shown(value) == "other");
 }
 
-TEST_CASE("appending copies what is appended and nothing else") {
+TEST_CASE("appending copies only the appended bytes") {
   MemoryAccounting accounting;
   Origin origin;
   constexpr std::size_t large = 64 * 1024 * 1024;
@@ -92,7 +92,7 @@ TEST_CASE("a value grows from nothing through every size") {
   CHECK_FALSE(value.equals(other));
 }
 
-TEST_CASE("a large value keeps the memory in which it came") {
+TEST_CASE("a large value keeps the buffer in which it arrived") {
   MemoryAccounting accounting;
   constexpr std::size_t large = bounds::store_bulk_bytes_min * 3;
   auto* memory = static_cast<char*>(std::malloc(large));
@@ -112,7 +112,7 @@ TEST_CASE("a large value keeps the memory in which it came") {
   CHECK(accounting.bytes_held() == 0);
 }
 
-TEST_CASE("large memory goes back in pieces where somebody frees it") {
+TEST_CASE("a large buffer is freed in pieces if freeing is deferred") {
   MemoryAccounting accounting;
   accounting.tend(true);
   Origin origin;

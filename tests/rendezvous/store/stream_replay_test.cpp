@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams that another process has had, and that are gone on with here. Whole conversations are in
+// Streams of another process that resume here. Complete conversations are in
 // tests/rendezvous/coordinator/io/store_replay_test.cpp.
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr RoundNumber round_one{1};
 constexpr std::size_t window = 8;
 
-// Brings every frame of one end to the other.
+// Delivers every frame of one end to the other.
 void exchange(StoreStreams& from, StoreStreams& to) {
   while (from.has_frame()) {
     const std::string frame = from.next_frame();
@@ -42,7 +42,7 @@ class Noted : public StoreStreams::Journal {
 
 }  // namespace
 
-TEST_CASE("an agent finds in another process what it was not told yet, and says nothing twice") {
+TEST_CASE("an agent gets its missing bytes from another process and sends nothing twice") {
   StoreStreams agent(round_one, window);
   StoreStreams first(round_one, window);
   const StreamId stream = agent.open();
@@ -54,7 +54,7 @@ TEST_CASE("an agent finds in another process what it was not told yet, and says 
   first.show([&](const StoreStreams::Shown& shown) { next.restore(shown); });
   next.replay_newest(first.newest());
   CHECK(next.check() == std::nullopt);
-  // What the first one has said never arrives.
+  // The first process's bytes never arrive.
   agent.begin_link();
   next.begin_link();
   exchange(agent, next);
@@ -64,7 +64,7 @@ TEST_CASE("an agent finds in another process what it was not told yet, and says 
   CHECK(agent.room(stream) == window - 2);
 }
 
-TEST_CASE("what was said there and here is one stream, however little a window takes") {
+TEST_CASE("bytes that were sent there and here are one stream, however small the window") {
   StoreStreams agent(round_one, window);
   StoreStreams first(round_one, window);
   StoreStreams next(round_one, window);
@@ -79,7 +79,7 @@ TEST_CASE("what was said there and here is one stream, however little a window t
   next.replay_open(stream);
   next.replay_take(stream, 1);
   REQUIRE(next.room(stream) > 3 * window);
-  // The first one has decided so much, and would have said it later.
+  // The first process had decided that many bytes and would have sent them later.
   next.say(stream, "0123456789abcdefghij");
   next.end_replay();
   CHECK(next.room(stream) == 0);
@@ -96,7 +96,7 @@ TEST_CASE("what was said there and here is one stream, however little a window t
   CHECK(heard == "3456789abcdefghij");
 }
 
-TEST_CASE("a stream that is over there is over here") {
+TEST_CASE("a stream that has ended there has ended here") {
   StoreStreams next(round_one, window);
   next.replay_open(StreamId{4});
   CHECK(next.size() == 1);
@@ -106,7 +106,7 @@ TEST_CASE("a stream that is over there is over here") {
   CHECK(next.newest() == StreamId{4});
 }
 
-TEST_CASE("the journal hears of what was taken when it is worth it, and of every end") {
+TEST_CASE("the journal records read bytes in large steps, and every end") {
   StoreStreams agent(round_one, 100'000);
   StoreStreams store(round_one, 100'000);
   Noted noted;

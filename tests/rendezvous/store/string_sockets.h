@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// StoreSessions with strings in place of sockets, and a time that the test moves: what a loop does
-// around it, in the same order. After each turn the machine's own check() is asked.
+// StoreSessions with strings in place of sockets and a time that the test sets: the calls of the
+// server's loop, in the same order. After each turn check() is called.
 
 #include <algorithm>
 #include <array>
@@ -27,16 +27,17 @@ class StringSockets {
   // One client, as the network sees it.
   struct Client {
     ConnectionId id;
-    std::string unread;              // said by it, and not read of it yet
+    std::string unread;              // sent by it and not read yet
     std::string heard;               // written to it
-    std::size_t room = endless;      // bytes that it still takes before it is full
-    std::optional<std::string> end;  // why it was closed, where it was
+    std::size_t room = endless;      // bytes that it still accepts before it is full
+    std::optional<std::string> end;  // why it was closed, if it was
     bool left_by_itself = false;
     bool is_watched_for_bytes = true;
     bool is_watched_for_room = false;
     int write_count = 0;
-    std::optional<std::string> handed_over;  // it spoke the link: its first bytes
-    Protocol speaks = Protocol::undecided;   // if so, what
+    // its first bytes, if they are those of the link protocol
+    std::optional<std::string> handed_over;
+    Protocol speaks = Protocol::undecided;  // and the protocol
   };
 
   explicit StringSockets(SessionLimits limits = {}, MemoryLimits memory = {})
@@ -44,7 +45,7 @@ class StringSockets {
     sessions.open_port(0, [this]() -> Store& { return store; });
   }
 
-  // The number of a new client.
+  // Returns the number of a new client.
   int dial(c10d::Dialect dialect = c10d::Dialect::undecided) {
     const int socket = static_cast<int>(clients_.size());
     const PeerAddress peer{.ip = {}, .port = static_cast<std::uint16_t>(socket)};
@@ -53,19 +54,19 @@ class StringSockets {
   }
   Client& operator[](int client) { return clients_.at(static_cast<std::size_t>(client)); }
 
-  // These say it; turn() makes it heard.
+  // Adds bytes; turn() processes them.
   void say(int client, std::string_view bytes) { (*this)[client].unread.append(bytes); }
   void leave(int client) {
     sessions.close((*this)[client].id, "the client left", true);
     perform();
   }
-  // It reads what was written to it and has room for that many bytes more.
+  // The client reads what was written to it and has room for that many more bytes.
   void take(int client, std::size_t bytes) {
     (*this)[client].room += bytes;
     if (takes_more((*this)[client])) tell_writable((*this)[client]);
   }
 
-  // One turn of the loop; true: another is wanted at once.
+  // One turn of the loop; true: another is needed at once.
   bool turn() {
     sessions.begin_turn(now);
     if (go_on_alone()) return true;
@@ -83,15 +84,15 @@ class StringSockets {
              return !client.end && !client.handed_over && (is_readable || takes_more(client));
            });
   }
-  // Turns until nobody has anything to do; how many those were.
+  // Runs turns until no client has work left; returns their number.
   int until_quiet() {
     int turns = 1;
     for (; turn(); ++turns) {
-      if (turns > 100'000) throw std::logic_error("there is no end of it");
+      if (turns > 100'000) throw std::logic_error("the sessions never become idle");
     }
     return turns;
   }
-  // What it was told since it was asked last.
+  // Returns what it received since the last call.
   std::string ask(int client, std::string_view bytes) {
     say(client, bytes);
     until_quiet();
@@ -105,7 +106,7 @@ class StringSockets {
   std::shared_ptr<MemoryAccounting> accounting;
   Store store;
   StoreSessions sessions;
-  std::string refusal;  // not empty: nobody is let in, for this reason
+  std::string refusal;  // not empty: every client is rejected for this reason
   TimePoint now{std::chrono::hours(1)};
 
  private:

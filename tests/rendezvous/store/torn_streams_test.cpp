@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Streams of two ends whose link breaks, at random.
+// Streams between two ends whose link breaks at random.
 
 #include <doctest/doctest.h>
 
@@ -20,13 +20,13 @@ namespace {
 
 constexpr RoundNumber round_one{1};
 
-// The byte that one side says at that place.
+// The byte that one side sends at that position.
 char byte_at(StreamId stream, bool of_agent, std::uint64_t place) {
   return static_cast<char>(stream.value * 7 + place * 31 + (of_agent ? 0 : 101));
 }
 
-// Two ends whose link delivers frames late, and breaks: what is under way is lost then. Every byte
-// that is taken has to be the next one that was said.
+// Two ends whose link delivers frames late and breaks: frames in flight are then lost. Every byte
+// that is read must be the next byte that was sent.
 class Torn {
  public:
   explicit Torn(unsigned seed)
@@ -40,7 +40,7 @@ class Torn {
     }
   }
 
-  // Nobody says anything new, everybody takes everything, and leaves.
+  // No side sends new bytes; all bytes are read, and all streams are closed.
   void run_until_idle() {
     break_link();
     for (int turn = 0; turn < 1000 && (agent_.size() > 0 || coordinator_.size() > 0); ++turn) {
@@ -155,7 +155,7 @@ class Torn {
       End& end = all[change->stream];
       if (!change->is_over) continue;
       end.is_over = true;
-      // Nobody has ended it but the other side, and all that was said there has come.
+      // Only the other side has ended it, and all bytes of that side have arrived.
       const End& there = ends(!of_agent)[change->stream];
       REQUIRE(there.is_closed);
       if (!end.is_closed) REQUIRE(end.heard == there.said);

@@ -9,7 +9,7 @@ namespace unidentified_connections_test {
 
 using namespace cpprun;
 
-TEST_CASE("who came first and still says nothing has been silent for longest") {
+TEST_CASE("the oldest connection that has sent nothing is the longest silent") {
   SessionTable table;
   UnidentifiedConnections unidentified_connections;
   std::vector<ConnectionId> ids;
@@ -26,7 +26,7 @@ TEST_CASE("who came first and still says nothing has been silent for longest") {
   CHECK(unidentified_connections.longest_silent(table, ids[3])->socket == 12);
 }
 
-TEST_CASE("of one address, whoever of it has been silent for longest is found") {
+TEST_CASE("the longest silent connection of one address is found") {
   const auto from = [](std::uint8_t last) {
     PeerAddress peer;
     peer.ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 10, 0, 0, last};
@@ -43,7 +43,7 @@ TEST_CASE("of one address, whoever of it has been silent for longest is found") 
   CHECK(unidentified_connections.longest_silent_of(table, from(3)) == nullptr);
 }
 
-TEST_CASE("a crowd that speaks and goes leaves nothing behind in the line of strangers") {
+TEST_CASE("a crowd that sends bytes and leaves is removed from the unidentified connections") {
   SessionTable table;
   UnidentifiedConnections unidentified_connections;
   const ConnectionId first = table.open(9, {}, 0).id;

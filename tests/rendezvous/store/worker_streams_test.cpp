@@ -15,7 +15,7 @@ namespace {
 
 constexpr RoundNumber first_round{1};
 
-// A worker's connection as a string: it takes so many bytes.
+// A worker's connection as a string: it accepts that many bytes.
 class End : public WorkerConnection {
  public:
   explicit End(WorkerStreams& streams) : streams_(streams) {}
@@ -55,7 +55,7 @@ struct Node {
     end->begin(end);
     return end;
   }
-  // What was said arrives; what the coordinator has heard of that stream.
+  // Delivers the worker's bytes; returns what the coordinator has received of that stream.
   std::string arrive(StreamId stream) {
     for (const std::string& frame : std::exchange(said, {})) {
       link::StreamFrameReader records(std::string_view(frame).substr(4));
@@ -66,7 +66,7 @@ struct Node {
     coordinator.take(stream, heard.size());
     return heard;
   }
-  // What the coordinator has to say arrives.
+  // Delivers the coordinator's bytes.
   void answer() {
     while (coordinator.has_frame()) {
       const std::string frame = coordinator.next_frame();
@@ -83,14 +83,14 @@ struct Node {
 
 }  // namespace
 
-TEST_CASE("before a round nobody is let in") {
+TEST_CASE("before a round no worker is admitted") {
   Node node;
   CHECK(node.streams.objection() == "no round has begun");
   node.streams.begin_round(first_round);
   CHECK(node.streams.objection() == "");
 }
 
-TEST_CASE("what one worker says leaves at once, what several say at the same time together") {
+TEST_CASE("one worker's bytes leave at once, and those of several workers together") {
   Node node;
   node.streams.begin_round(first_round);
   const auto one = node.connect();
@@ -111,7 +111,7 @@ TEST_CASE("what one worker says leaves at once, what several say at the same tim
   CHECK(node.arrive(other->stream) == "c");
 }
 
-TEST_CASE("what a worker said while the link was full or gone is said when there is room again") {
+TEST_CASE("bytes that a worker sent while the link was full or gone leave when there is room") {
   Node node;
   node.streams.begin_round(first_round);
   const auto worker = node.connect();
@@ -127,7 +127,7 @@ TEST_CASE("what a worker said while the link was full or gone is said when there
   CHECK(node.arrive(worker->stream) == "asked");
 }
 
-TEST_CASE("a worker is written to, read again and ended as its store wants it") {
+TEST_CASE("a worker is written to, read from and closed as its store decides") {
   Node node(4);
   node.streams.begin_round(first_round);
   const auto worker = node.connect();
@@ -150,7 +150,7 @@ TEST_CASE("a worker is written to, read again and ended as its store wants it") 
   CHECK_FALSE(node.streams.check());
 }
 
-TEST_CASE("with a new round every connection of the one before is dropped") {
+TEST_CASE("with a new round every connection of the previous one is dropped") {
   Node node;
   node.streams.begin_round(first_round);
   const auto worker = node.connect();
@@ -159,14 +159,14 @@ TEST_CASE("with a new round every connection of the one before is dropped") {
   CHECK(node.arrive(worker->stream) == "asked");
   node.streams.begin_round(RoundNumber{2});
   CHECK(worker->is_dropped);
-  // Its answer is on its way, and belongs to nobody.
+  // Its answer is in flight, and has no recipient.
   node.coordinator.say(worker->stream, "told");
   node.answer();
   CHECK(worker->heard == "");
   CHECK(node.streams.hear("no frame") != "");
 }
 
-TEST_CASE("who comes back as a newcomer says nothing of its last round to a round of that number") {
+TEST_CASE("a node that rejoins sends nothing of its last round to a round with the same number") {
   Node node;
   node.streams.begin_round(first_round);
   const auto worker = node.connect();

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # plant.sh SOURCE TARGET FILE…: copies FILEs of the tree SOURCE into TARGET and plants every bug of
-# this directory, or of that in PLANTS, into the copies.
+# this directory, or of the directory PLANTS, into the copies.
 set -eu
 here=${PLANTS:-$(cd "$(dirname "$0")" && pwd)}
 source=$1 target=$2

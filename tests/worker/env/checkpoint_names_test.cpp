@@ -14,7 +14,7 @@ TEST_CASE("a step and its name belong together") {
   CHECK(checkpoint_step(checkpoint_name(9'000'000'000'000)) == 9'000'000'000'000);
 }
 
-TEST_CASE("what only resembles a checkpoint is none") {
+TEST_CASE("a name that only resembles a checkpoint's is ignored") {
   CHECK_FALSE(checkpoint_step("checkpoint-.safetensors"));
   CHECK_FALSE(checkpoint_step("checkpoint.safetensors"));
   CHECK_FALSE(checkpoint_step("checkpoint--5.safetensors"));
@@ -27,7 +27,7 @@ TEST_CASE("steps are listed newest first") {
         std::vector<std::int64_t>{90, 7, 5});
 }
 
-TEST_CASE("only the newest stay, and nothing half-written") {
+TEST_CASE("only the newest checkpoints are kept, and no incomplete ones") {
   const Names names = {checkpoint_name(10), checkpoint_name(20),
                        checkpoint_name(30), checkpoint_name(25) + ".tmp-Xa1b2c",
                        "notes.txt",         "other.tmp-Xa1b2c"};
@@ -35,7 +35,7 @@ TEST_CASE("only the newest stay, and nothing half-written") {
   CHECK(superfluous(names, 30, 5) == Names{names[3]});
 }
 
-TEST_CASE("a later step than the one just saved neither goes nor takes its place") {
+TEST_CASE("a later step than the one just saved is neither removed nor kept in its place") {
   // The newest was damaged: the job went back to 10 and has now reached 20.
   const Names names = {checkpoint_name(10), checkpoint_name(20), checkpoint_name(30)};
   CHECK(superfluous(names, 20, 1) == Names{checkpoint_name(10)});

@@ -50,7 +50,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("torchrun's variables tell a worker everything") {
+TEST_CASE("torchrun's variables describe a worker completely") {
   const auto context = parse_context(torchrun_environment());
   REQUIRE(context.has_value());
   CHECK(context->rank == Rank{3});
@@ -88,37 +88,37 @@ TEST_CASE("the four variables of env:// are enough") {
   CHECK_FALSE(context->store.hosted_by_launcher);
 }
 
-TEST_CASE("only the word True means that the launcher hosts the store") {
+TEST_CASE("only the value True means that the launcher hosts the store") {
   Environment environment = torchrun_environment();
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "true";
   CHECK_FALSE(parse_context(environment)->store.hosted_by_launcher);
 }
 
-TEST_CASE("USE_LIBUV=0 asks for the older store server") {
+TEST_CASE("USE_LIBUV=0 selects the older store server") {
   Environment environment = torchrun_environment();
   environment["USE_LIBUV"] = "0";
   CHECK_FALSE(parse_context(environment)->store.use_libuv);
 }
 
-TEST_CASE("a rank that is no number is named with its value") {
+TEST_CASE("a rank that is not a number is an error with its value") {
   Environment environment = torchrun_environment();
   environment["RANK"] = "abc";
   CHECK(contains(reason_of(environment), "RANK=abc is not a whole number from 0"));
 }
 
-TEST_CASE("a rank beyond the world is refused with both numbers") {
+TEST_CASE("a rank beyond the world is rejected with both numbers") {
   Environment environment = torchrun_environment();
   environment["RANK"] = "4";
   CHECK(contains(reason_of(environment), "RANK=4 must be below WORLD_SIZE=4"));
 }
 
-TEST_CASE("a local rank beyond its machine is refused with both numbers") {
+TEST_CASE("a local rank beyond its machine is rejected with both numbers") {
   Environment environment = torchrun_environment();
   environment["LOCAL_RANK"] = "2";
   CHECK(contains(reason_of(environment), "LOCAL_RANK=2 must be below LOCAL_WORLD_SIZE=2"));
 }
 
-TEST_CASE("several ranks without a meeting point are told what is missing") {
+TEST_CASE("several ranks without a meeting point are an error that names the missing variables") {
   Environment environment = torchrun_environment();
   environment.erase("MASTER_ADDR");
   environment["MASTER_PORT"] = "";
@@ -127,7 +127,7 @@ TEST_CASE("several ranks without a meeting point are told what is missing") {
   CHECK(contains(reason, "MASTER_PORT is not set"));
 }
 
-TEST_CASE("a port out of range is refused") {
+TEST_CASE("a port out of range is rejected") {
   Environment environment = torchrun_environment();
   environment["MASTER_PORT"] = "65536";
   CHECK(
@@ -136,12 +136,12 @@ TEST_CASE("a port out of range is refused") {
   CHECK(contains(reason_of(environment), "MASTER_PORT=0 is not a valid port"));
 }
 
-TEST_CASE("a rank without a world is told how to start") {
+TEST_CASE("a rank without a world is an error that explains how to start") {
   CHECK(
       contains(reason_of({{"RANK", "0"}}), "WORLD_SIZE is not set: start the program with cpprun"));
 }
 
-TEST_CASE("Slurm's variables stand in for torchrun's") {
+TEST_CASE("Slurm's variables are used if torchrun's are missing") {
   const auto context = parse_context(slurm_environment());
   REQUIRE(context.has_value());
   CHECK(context->rank == Rank{5});
@@ -156,20 +156,20 @@ TEST_CASE("Slurm's variables stand in for torchrun's") {
   CHECK(context->launched_by == LaunchedBy::slurm);
 }
 
-TEST_CASE("a Slurm step smaller than its job decides the world") {
+TEST_CASE("a Slurm step smaller than its job determines the world") {
   Environment environment = slurm_environment();
   environment["SLURM_NTASKS"] = "64";
   environment["SLURM_STEP_NUM_TASKS"] = "6";
   CHECK(parse_context(environment)->world_size == 6);
 }
 
-TEST_CASE("torchrun inside a Slurm job wins over Slurm") {
+TEST_CASE("torchrun's variables take precedence over Slurm's") {
   Environment environment = slurm_environment();
   environment.merge(torchrun_environment());
   CHECK(parse_context(environment)->rank == Rank{3});
 }
 
-TEST_CASE("MASTER_ADDR and MASTER_PORT win over what Slurm suggests") {
+TEST_CASE("MASTER_ADDR and MASTER_PORT take precedence over Slurm's defaults") {
   Environment environment = slurm_environment();
   environment["MASTER_ADDR"] = "10.1.1.1";
   environment["MASTER_PORT"] = "4000";
@@ -178,19 +178,19 @@ TEST_CASE("MASTER_ADDR and MASTER_PORT win over what Slurm suggests") {
   CHECK(context->store.port == 4000);
 }
 
-TEST_CASE("a Slurm task beyond its world is refused with both numbers") {
+TEST_CASE("a Slurm task beyond its world is rejected with both numbers") {
   Environment environment = slurm_environment();
   environment["SLURM_PROCID"] = "6";
   CHECK(contains(reason_of(environment), "SLURM_PROCID=6 must be below SLURM_NTASKS=6"));
 }
 
-TEST_CASE("the shell of a Slurm allocation runs a program alone") {
+TEST_CASE("a program in the shell of a Slurm allocation runs alone") {
   const auto context = parse_context({{"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}});
   REQUIRE(context.has_value());
   CHECK(context->alone());
 }
 
-TEST_CASE("Open MPI's variables are enough on one machine") {
+TEST_CASE("Open MPI's variables are sufficient on one machine") {
   const Environment mpi = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"OMPI_COMM_WORLD_SIZE", "2"},
                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -205,7 +205,7 @@ TEST_CASE("Open MPI's variables are enough on one machine") {
   CHECK(context->store.port == 29500);
 }
 
-TEST_CASE("several machines under mpirun need to be told where rank 0 is") {
+TEST_CASE("several machines under mpirun need the address of rank 0") {
   Environment mpi = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
   CHECK(contains(reason_of(mpi), "-x MASTER_ADDR=<host of rank 0>"));
   mpi["MASTER_ADDR"] = "node1";
@@ -214,7 +214,9 @@ TEST_CASE("several machines under mpirun need to be told where rank 0 is") {
   CHECK(contains(reason_of(mpi), "OMPI_COMM_WORLD_RANK=2 must be below OMPI_COMM_WORLD_SIZE=2"));
 }
 
-TEST_CASE("a debug level is OFF or DETAIL, and an empty list of GPUs is not none") {
+TEST_CASE(
+    "the debug level OFF or DETAIL is read, and an empty list of GPUs differs from an unset "
+    "one") {
   CHECK_FALSE(parse_context({})->distributed_debug);
   CHECK(parse_context({{"CPPRUN_DISTRIBUTED_DEBUG", "DETAIL"}})->distributed_debug);
   CHECK(parse_context({{"TORCH_DISTRIBUTED_DEBUG", "detail"}})->distributed_debug);

@@ -10,7 +10,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("an exception is described by its type and what it says") {
+TEST_CASE("an exception is described by its type and its message") {
   const auto error = std::make_exception_ptr(std::out_of_range("no such class: 11"));
   CHECK(describe(error, 17) == ErrorReport{.message = "std::out_of_range: no such class: 11",
                                            .callstack = "",
@@ -25,7 +25,7 @@ TEST_CASE("the stack that LibTorch hides in its message becomes the call stack")
   CHECK(report.callstack == "Exception raised from add at op.cpp:7\nframe #0");
 }
 
-TEST_CASE("what is thrown without being an exception is still described") {
+TEST_CASE("a thrown value that is not an exception is still described") {
   CHECK(describe(std::make_exception_ptr(42), 0).message == "int: not derived from std::exception");
   CHECK(describe(std::make_exception_ptr(std::string("tired")), 0).message == "std::string: tired");
   CHECK(describe(nullptr, 0).message == "std::terminate was called without an exception");
@@ -39,13 +39,13 @@ TEST_CASE("the error file has the nesting that torchrun's agent reads") {
   CHECK(file["message"]["extraInfo"]["timestamp"] == "1700000000");
 }
 
-TEST_CASE("bytes that are no UTF-8 do not spoil the error file") {
+TEST_CASE("invalid UTF-8 does not corrupt the error file") {
   const std::string json =
       to_json({.message = "bad \xff byte", .callstack = "", .unix_seconds = 1});
   CHECK(nlohmann::json::accept(json));
 }
 
-TEST_CASE("a message beyond the bound is cut aloud") {
+TEST_CASE("a message beyond the limit is truncated with a note") {
   const std::string json = to_json({.message = std::string(bounds::worker_error_bytes_max + 1, 'x'),
                                     .callstack = "",
                                     .unix_seconds = 1});

@@ -30,12 +30,12 @@ TEST_CASE("a worker of a launcher does not start workers") {
   CHECK(refused.error().reason.find("omit --spawn") != std::string::npos);
 }
 
-TEST_CASE("a node that the plan does not have is refused") {
+TEST_CASE("a node outside the plan is rejected") {
   const auto refused = spawned_environments({.workers_of_node = {8, 2}, .node = 2}, {});
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().reason == "node index 2 is out of range: the 2 nodes are numbered 0 to 1");
 }
 
-TEST_CASE("a node without workers is refused") {
+TEST_CASE("a node without workers is rejected") {
   CHECK_FALSE(spawned_environments({.workers_of_node = {2, 0}}, {}).has_value());
 }

@@ -5,7 +5,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("a number is read only if all of it is one") {
+TEST_CASE("a value that is not entirely a number in range is rejected") {
   const Environment environment = {{"A", "12"}, {"B", "12x"}, {"C", " 1"}, {"D", "99999999999"}};
   Variables variables(environment);
   CHECK(variables.number("A", 0, 100) == 12);
@@ -25,7 +25,7 @@ TEST_CASE("an empty variable counts as unset") {
   CHECK(variables.diagnostics().empty());
 }
 
-TEST_CASE("a required variable that is missing is a mistake with its cure") {
+TEST_CASE("a required variable that is missing is an error with a hint") {
   const Environment environment;
   Variables variables(environment);
   CHECK(variables.required("RANK", 0, 9, "start it with cpprun") == 0);

@@ -38,25 +38,25 @@ TEST_CASE_FIXTURE(Fixture, "options are read in both spellings, with = or a spac
   CHECK(loud);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an option that is given twice has its last value") {
+TEST_CASE_FIXTURE(Fixture, "the last value of a repeated option is used") {
   CHECK_FALSE(parse_or_exit({"--batch-size=5", "--loud", "--batch-size=7"}));
   CHECK(count == 7);
 }
 
-TEST_CASE_FIXTURE(Fixture, "without a word the defaults stay") {
+TEST_CASE_FIXTURE(Fixture, "without arguments the defaults are used") {
   CHECK_FALSE(parse_or_exit({}));
   CHECK(count == 3);
   CHECK(file == "my_file");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a program ends with 0 for its help and 2 for a mistake") {
+TEST_CASE_FIXTURE(Fixture, "a program exits with 0 for --help and 2 for a usage error") {
   CHECK(parse_or_exit({"--help"}) == 0);
   CHECK(parse_or_exit({"--batch-size=0"}) == 2);
   CHECK(parse_or_exit({"--nonsense"}) == 2);
   CHECK(parse_or_exit({"stray"}) == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "the local rank that a launcher hands to every program is taken") {
+TEST_CASE_FIXTURE(Fixture, "the local rank that a launcher passes to every program is accepted") {
   CHECK_FALSE(parse_or_exit({"--local-rank=3"}));
   CHECK_FALSE(parse_or_exit({"--local_rank", "0"}));
   CHECK(parse_or_exit({"--local-rank=x"}) == 2);

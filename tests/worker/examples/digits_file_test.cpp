@@ -46,12 +46,12 @@ TEST_CASE("a whole file is read") {
   CHECK(digits->labels == std::vector<std::uint8_t>{9, 4});
 }
 
-TEST_CASE("a foreign file is refused with its name") {
+TEST_CASE("a file of another format is rejected with its name") {
   CHECK(reason_of("GIF89a") == "invalid digits file \"d.bin\": at offset 0: expected \"DIGITS01\"");
   CHECK(reason_of("") == "invalid digits file \"d.bin\": at offset 0: expected \"DIGITS01\"");
 }
 
-TEST_CASE("a file that was cut or has a tail is refused with the sizes") {
+TEST_CASE("a file that is truncated or too long is rejected with the sizes") {
   CHECK(reason_of(good_file().substr(0, 20)) ==
         "invalid digits file \"d.bin\": at offset 20: expected a header of 24 bytes");
   CHECK(reason_of(good_file().substr(0, 30)) ==
@@ -60,7 +60,7 @@ TEST_CASE("a file that was cut or has a tail is refused with the sizes") {
   CHECK(reason_of(good_file() + "x").find("at offset 32: wrong file size") != std::string::npos);
 }
 
-TEST_CASE("numbers that cannot be are refused where they stand") {
+TEST_CASE("impossible numbers are rejected with their position") {
   std::string pixel = good_file();
   pixel[25] = 17;
   CHECK(reason_of(pixel) ==
@@ -90,7 +90,7 @@ TEST_CASE("the digits in the repository are 1797 images with every class among t
   CHECK(count_of == std::array<int, 10>{178, 182, 177, 183, 181, 182, 181, 179, 174, 180});
 }
 
-TEST_CASE("a file that is not there is named") {
+TEST_CASE("a missing file is named") {
   const cpprun::testing::TemporaryDirectory directory;
   const auto digits = read_digits(directory.file("none.bin"));
   REQUIRE_FALSE(digits.has_value());

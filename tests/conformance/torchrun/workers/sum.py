@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An unmodified PyTorch script: joins, sums, and fails in its first attempt if told to."""
+"""An unmodified PyTorch script: joins, sums, and fails in its first attempt if asked to."""
 
 import datetime
 import os

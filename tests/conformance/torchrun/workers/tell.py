@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The usual worker: leaves what it was started with in $TOLD, and does what its words say.
+"""The usual worker: writes its start-up environment into $TOLD, and does what its arguments say.
 
 say=TEXT       prints TEXT and the rank, on both streams
 fail=RANK:CODE ends with CODE if it is RANK and this is the first attempt
@@ -37,10 +37,10 @@ def terminated(number, frame):
 
 
 def await_the_others():
-    """So that nobody is ended before it has told."""
-    everybody = int(os.environ["WORLD_SIZE"])
+    """So that no worker is ended before it has written its record."""
+    workers = int(os.environ["WORLD_SIZE"])
     for _ in range(500):
-        if len(glob.glob(f"{os.environ['TOLD']}/{restart}.*.json")) == everybody:
+        if len(glob.glob(f"{os.environ['TOLD']}/{restart}.*.json")) == workers:
             return
         time.sleep(0.01)
 

@@ -19,7 +19,7 @@ namespace {
 
 const link::WhoHosts node{.job = "j", .host = "alpha", .pid = 1, .agent = 9, .joins = true};
 
-// A daemon that serves 127.0.0.1 alone, and a node that introduces itself there.
+// A daemon that listens on 127.0.0.1 only, and a node that introduces itself there.
 struct Meeting {
   Meeting() : server(context, {.to_local_agent = {}, .note = [](const Note&) {}, .done = {}}) {
     const auto opened =
@@ -27,7 +27,7 @@ struct Meeting {
     REQUIRE(opened.has_value());
     port = opened->port;
   }
-  // Introduces itself and waits, not without a bound, until that is done.
+  // Introduces itself and waits, with a limit, until that is done.
   bool meet(std::vector<std::string> addresses) {
     bool done = false;
     introduction.begin(std::move(addresses), port, node, [&done] { done = true; });
@@ -44,23 +44,23 @@ struct Meeting {
 
 }  // namespace
 
-TEST_CASE("a node without further addresses has introduced itself at once") {
+TEST_CASE("a node without further addresses is introduced at once") {
   Meeting meeting;
   bool done = false;
   meeting.introduction.begin({}, meeting.port, node, [&done] { done = true; });
   CHECK(done);
 }
 
-TEST_CASE("a node has introduced itself when every address has answered or cannot be reached") {
+TEST_CASE("a node is introduced when every address has answered or is unreachable") {
   Meeting meeting;
   CHECK(meeting.meet({"127.0.0.1"}));
-  // The second time beside one where nothing listens.
+  // The second time beside an address where nothing listens.
   CHECK(meeting.meet({"127.0.0.2", "127.0.0.1"}));
 }
 
-TEST_CASE("who says nothing is not waited for without a bound") {
-  // The meeting's port, at an address where somebody else may have it: then there is another
-  // meeting.
+TEST_CASE("an address that does not answer is waited for with a limit") {
+  // The daemon's port, at an address where another process may have it: then a new daemon is
+  // opened.
   std::unique_ptr<Meeting> meeting;
   std::unique_ptr<tcp::acceptor> paused;
   asio::error_code taken = asio::error::address_in_use;
@@ -73,12 +73,12 @@ TEST_CASE("who says nothing is not waited for without a bound") {
     paused->bind(end, taken);
   }
   REQUIRE_FALSE(taken);
-  // It accepts, since the kernel does, and never greets.
+  // The kernel accepts for it, and it never greets.
   paused->listen();
   CHECK(meeting->meet({"127.0.0.3", "127.0.0.1"}));
 }
 
-TEST_CASE("an introduction that is ended calls nobody") {
+TEST_CASE("an introduction that was ended does not call back") {
   Meeting meeting;
   bool called = false;
   meeting.introduction.begin({"127.0.0.1"}, meeting.port, node, [&called] { called = true; });
@@ -87,7 +87,7 @@ TEST_CASE("an introduction that is ended calls nobody") {
   CHECK_FALSE(called);
 }
 
-TEST_CASE("a worker that connects before this node has dialled a master has to wait") {
+TEST_CASE("a worker that connects before this node has dialled a master waits") {
   asio::io_context context;
   LinkSecurity security{Secrets{}};
   io::CoordinatorClient client(context, security, node,
@@ -98,7 +98,7 @@ TEST_CASE("a worker that connects before this node has dialled a master has to w
   tcp::socket worker(context);
   worker.connect({asio::ip::make_address("127.0.0.1"), static_cast<unsigned short>(*port)});
   asio::write(worker, asio::buffer("anything", 8));
-  // Its bytes are read, and stay here: there is no link yet.
+  // Its bytes are read, and held: there is no link yet.
   while (context.run_one_for(100ms) > 0) {
   }
   CHECK(worker.available() == 0);

@@ -15,7 +15,7 @@ using namespace cpprun;
 
 namespace {
 
-// A port of this very process, for as long as it lives.
+// A listening port of this process.
 struct Served {
   Served() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
@@ -37,7 +37,7 @@ struct Served {
 
 }  // namespace
 
-TEST_CASE("a process that serves on a port is seen, with the port, and not when it has closed it") {
+TEST_CASE("a port that a process listens on is found, until it is closed") {
   std::string line;
   {
     const Served served;
@@ -50,9 +50,9 @@ TEST_CASE("a process that serves on a port is seen, with the port, and not when 
   CHECK(std::count(after.listeners.begin(), after.listeners.end(), line) == 0);
 }
 
-TEST_CASE("what was computed is counted") {
+TEST_CASE("used CPU time is counted") {
   const auto before = io::probe_world(::getpid()).processor_time;
-  // A tick of the kernel's count is 10 ms; the bound is on this very count and on no clock.
+  // A tick of the kernel's count is 10 ms; the bound is on this count, not on a clock.
   volatile unsigned sum = 0;
   while (io::probe_world(::getpid()).processor_time == before) {
     for (unsigned i = 0; i < 1'000'000; ++i) sum = sum + i;
@@ -60,7 +60,7 @@ TEST_CASE("what was computed is counted") {
   CHECK(io::probe_world(::getpid()).processor_time > before);
 }
 
-TEST_CASE("a process that is gone shows nothing") {
+TEST_CASE("a process that has exited has no listeners and no CPU time") {
   CHECK(io::probe_world(0x3FFFFFFF) == WorldProbe{});
 }
 

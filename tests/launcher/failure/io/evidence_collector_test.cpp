@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the machine tells of an end, from real files and processes.
+// The evidence of an exit, from real files and processes.
 
 #include <doctest/doctest.h>
 #include <elf.h>
@@ -41,7 +41,7 @@ std::string binary_for(Elf64_Half machine) {
 
 }  // namespace
 
-TEST_CASE("a file that cannot be executed is looked at for what is wrong with it") {
+TEST_CASE("a file that cannot be executed is examined for its fault") {
   using io::look_at_program;
   CHECK(look_at_program("/bin/sh").fault == ExecFault::none);
   CHECK(look_at_program("/nowhere").fault == ExecFault::none);
@@ -56,13 +56,13 @@ TEST_CASE("a file that cannot be executed is looked at for what is wrong with it
   CHECK(windows.detail.find("Windows line endings") != std::string::npos);
 }
 
-TEST_CASE("a binary for another processor is told as one") {
+TEST_CASE("a binary for another processor is recognised") {
   const auto unidentified = io::look_at_program(File(binary_for(EM_RISCV)).path);
   CHECK(unidentified.fault == ExecFault::wrong_machine);
   CHECK(unidentified.detail == "RISC-V");
 }
 
-TEST_CASE("a process that waits is seen to wait") {
+TEST_CASE("a waiting process is reported as waiting") {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();
@@ -76,7 +76,7 @@ TEST_CASE("a process that waits is seen to wait") {
   CHECK(io::process_snapshot(child).empty());
 }
 
-TEST_CASE("the kernel's counters of processes ended for memory never go back") {
+TEST_CASE("the kernel's counters of out-of-memory kills never decrease") {
   const auto before = io::oom_kills();
   const auto after = io::oom_kills();
   CHECK(before.in_group >= 0);

@@ -42,7 +42,7 @@ WorkerSpec spec_with(const std::string& error_file) {
 
 }  // namespace
 
-TEST_CASE("without logs nothing stays of the private folder, unless somebody else removes it") {
+TEST_CASE("without logs the private directory is removed, unless its removal is handed over") {
   const Fixture place;
   const auto directory = (place.root / "private").string();
   const auto error_file = directory + "/attempt_0_0_error.json";
@@ -66,7 +66,7 @@ TEST_CASE("without logs nothing stays of the private folder, unless somebody els
   CHECK(place.entries() == 1);
 }
 
-TEST_CASE("an error file of an earlier attempt is not taken for a later one's of that number") {
+TEST_CASE("an earlier attempt's error file is removed for a later attempt of that number") {
   const Fixture place;
   HelperProcesses side;
   auto directories = io::LogDir::make(Config{}, place.environment, place.root, side);
@@ -78,7 +78,7 @@ TEST_CASE("an error file of an earlier attempt is not taken for a later one's of
   CHECK_FALSE(fs::exists(spec.error_file));
 }
 
-TEST_CASE("only a job without logs has a private directory, of a name that is new each time") {
+TEST_CASE("only a job without logs has a private directory, with a new name each time") {
   const Fixture place;
   const auto directories = io::private_directories(Config{}, place.environment);
   REQUIRE(directories.size() == 2);
@@ -94,7 +94,7 @@ TEST_CASE("only a job without logs has a private directory, of a name that is ne
   CHECK(place.entries() == 0);
 }
 
-TEST_CASE("a log folder is made where it is asked for, and stays") {
+TEST_CASE("a log directory is created where requested, and stays") {
   const Fixture place;
   Config config;
   config.job = "job/7";
@@ -111,7 +111,7 @@ TEST_CASE("a log folder is made where it is asked for, and stays") {
   CHECK(fs::is_directory(run));
 }
 
-TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, and stay") {
+TEST_CASE("redirects without --log-dir go to torchrun's directory below TMPDIR, and stay") {
   const Fixture place;
   Config config;
   config.logs.redirects.everybody.out = true;
@@ -121,7 +121,7 @@ TEST_CASE("redirects without a place go to torchrun's, in the temporary folder, 
       fs::directory_iterator(place.root)->path().filename().string().starts_with("torchelastic_"));
 }
 
-TEST_CASE("a TMPDIR that is not on this node does not stop the start") {
+TEST_CASE("a TMPDIR that does not exist on this node does not stop the start") {
   const Fixture place;
   const Environment environment{{"TMPDIR", place.root / "none"}};
   Config config;
@@ -142,7 +142,7 @@ TEST_CASE("a TMPDIR that is not on this node does not stop the start") {
   fs::remove_all(made);
 }
 
-TEST_CASE("nothing at all is made where logs are disabled") {
+TEST_CASE("no directory is created if logs are disabled") {
   const Fixture place;
   Config config;
   config.logs.disabled = true;
@@ -153,7 +153,7 @@ TEST_CASE("nothing at all is made where logs are disabled") {
   CHECK(place.entries() == 0);
 }
 
-TEST_CASE("a file in the place of the log folder is an error that names it") {
+TEST_CASE("a file in the place of the log directory is an error that names it") {
   const Fixture place;
   Config config;
   config.logs.root = place.root / "file";
@@ -163,7 +163,7 @@ TEST_CASE("a file in the place of the log folder is an error that names it") {
   CHECK(directories.error().reason.starts_with("--log-dir: cannot create directory \""));
 }
 
-TEST_CASE("an attempt of the same number begins with empty folders") {
+TEST_CASE("an attempt with a used number begins with empty directories") {
   const Fixture place;
   Config config;
   config.logs.root = place.root;
@@ -176,7 +176,7 @@ TEST_CASE("an attempt of the same number begins with empty folders") {
   CHECK(fs::is_empty(worker));
 }
 
-TEST_CASE("the logs of an attempt are kept when another master begins to count again") {
+TEST_CASE("the logs of an attempt are kept when another master restarts the numbers") {
   const Fixture place;
   Config config;
   config.logs.root = place.root;
@@ -211,7 +211,7 @@ TEST_CASE("the last lines of a file are read from its end only") {
   CHECK(io::read_last_lines("/nowhere").empty());
 }
 
-TEST_CASE("a small file is read whole, a large or missing one is refused with a reason") {
+TEST_CASE("a small file is read whole, a large or missing one is rejected with a reason") {
   const Fixture place;
   const auto path = (place.root / "error.json").string();
   std::ofstream(path) << "{}";
@@ -222,14 +222,14 @@ TEST_CASE("a small file is read whole, a large or missing one is refused with a 
   std::ofstream(large) << std::string(bounds::error_file_bytes_max + 1, ' ');
   CHECK(io::read_small_file(large).error().reason ==
         "cannot read \"" + large + "\": it is larger than 1048576 bytes");
-  // One that does not tell its size; a bare root may not have it.
+  // A file without a size; a bare root may not have it.
   if (::access("/dev/zero", R_OK) == 0) {
     CHECK(io::read_small_file("/dev/zero").error().reason ==
           "cannot read \"/dev/zero\": it is larger than 1048576 bytes");
   }
 }
 
-TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
+TEST_CASE("a file is replaced whole, or stays as it was, with a reason") {
   const Fixture place;
   const auto path = (place.root / "error.json").string();
   CHECK(io::write_whole_file(path, "one").has_value());
@@ -241,7 +241,7 @@ TEST_CASE("a file is replaced whole, or stays as it was with a reason why") {
         "cannot write \"" + nowhere + "\": No such file or directory");
 }
 
-TEST_CASE("of a thousand restarts only the last attempts' folders stay where that was asked for") {
+TEST_CASE("--log-keep removes the directories of all but the last attempts") {
   const Fixture place;
   Config config;
   config.logs.root = place.root;
@@ -253,7 +253,7 @@ TEST_CASE("of a thousand restarts only the last attempts' folders stay where tha
     REQUIRE(directories->prepare({spec_in(attempt + "/0")}));
     std::ofstream(attempt + "/0/stdout.log") << i;
   }
-  // Of a new master's attempt with an old name the older one goes first.
+  // When a new master reuses an attempt's name, the older directory goes first.
   REQUIRE(directories->prepare({spec_in(directories->run_directory() + "/attempt_9/0")}));
   CHECK(fs::exists(directories->run_directory() + "/attempt_8"));
   CHECK(fs::exists(directories->run_directory() + "/attempt_9_before_1"));

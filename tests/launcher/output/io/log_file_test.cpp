@@ -25,7 +25,7 @@ std::string content(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a log file is kept only where it has a path") {
+TEST_CASE("a log file is written only if it has a path") {
   io::LogFile none;
   CHECK(none.open("", true));
   CHECK_FALSE(bool(none));
@@ -34,7 +34,7 @@ TEST_CASE("a log file is kept only where it has a path") {
   CHECK(errno == ENOENT);
 }
 
-TEST_CASE("a log file that is full gives its place to a new one, at the end of a line") {
+TEST_CASE("a full log file is replaced by a new one, at the end of a line") {
   const auto directory =
       std::filesystem::temp_directory_path() / ("cpprun_rotated_" + std::to_string(::getpid()));
   std::filesystem::create_directories(directory);

@@ -55,7 +55,7 @@ struct Desk {
 
 }  // namespace
 
-TEST_CASE("words reach the file they are for, and a worker's own file is handed over") {
+TEST_CASE("output reaches its file, and a worker's own file is handed over") {
   const Fixture place;
   Desk desk;
   io::LogWriter writer(
@@ -75,7 +75,7 @@ TEST_CASE("words reach the file they are for, and a worker's own file is handed 
   CHECK(desk.said.empty());
 }
 
-TEST_CASE("a file that cannot be opened is told apart from those that can") {
+TEST_CASE("a file that cannot be opened is reported, and the others are written") {
   const Fixture place;
   Desk desk;
   io::LogWriter writer(desk.context, desk.side,
@@ -86,19 +86,19 @@ TEST_CASE("a file that cannot be opened is told apart from those that can") {
   CHECK(desk.finish(writer));
 }
 
-TEST_CASE("files that are not open in time are said to be late, and nobody waits for them") {
+TEST_CASE("files that are not open in time are reported as late, and not waited for") {
   const Fixture place;
   const auto fifo = place / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   Desk desk;
-  // Nobody reads it: who opens it for writing hangs as on a lost disk.
+  // It has no reader: opening it for writing hangs as on a lost disk.
   io::LogWriter writer(desk.context, desk.side, {{.path = place / "a"}, {.path = fifo}}, 50ms,
                        desk.callbacks());
   CHECK(writer.opened()[0].error_number == 0);
   CHECK(writer.opened()[1].error_number == ETIMEDOUT);
 }
 
-TEST_CASE("the end of the process that writes the files is reported, and nothing waits for it") {
+TEST_CASE("the exit of the writer process is reported, and nothing waits for it") {
   const Fixture place;
   Desk desk;
   io::LogWriter writer(desk.context, desk.side, {{.path = place / "a"}}, 60s, desk.callbacks());
@@ -113,7 +113,7 @@ TEST_CASE("the end of the process that writes the files is reported, and nothing
   CHECK(desk.room >= 1);
 }
 
-TEST_CASE("a full disk is said once for each file") {
+TEST_CASE("a full disk is reported once for each file") {
   if (::access("/dev/full", W_OK) != 0) {
     std::puts("skipped: there is no /dev/full here");
     return;

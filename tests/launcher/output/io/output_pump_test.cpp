@@ -33,7 +33,7 @@ using probe::victim;
 
 namespace {
 
-// A node whose consoles are pipes (or whatever is given), with everything a worker's life needs.
+// A node whose consoles are pipes (or other descriptors), with all that a worker needs.
 struct Node {
   Node(int out, int err) : pump(context, side, out, err) { ::signal(SIGPIPE, SIG_IGN); }
 
@@ -116,7 +116,7 @@ TEST_CASE("a tee'd stream reaches the console with its prefix and the file witho
   std::filesystem::remove(spec.out.file);
 }
 
-TEST_CASE("lines with a chosen word of all workers come together in one file of the attempt") {
+TEST_CASE("matching lines of all workers are written to one file of the attempt") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -134,7 +134,7 @@ TEST_CASE("lines with a chosen word of all workers come together in one file of 
   std::filesystem::remove(path);
 }
 
-TEST_CASE("lines of several workers and of cpprun stay whole on a console they share") {
+TEST_CASE("lines of several workers and of cpprun stay whole on a shared console") {
   const auto path = temporary("console");
   std::FILE* console = std::fopen(path.c_str(), "w+");
   Node node(::fileno(console), ::fileno(console));
@@ -159,7 +159,7 @@ TEST_CASE("lines of several workers and of cpprun stay whole on a console they s
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a console that nobody reads holds up its writers, not the ends of workers") {
+TEST_CASE("a console without a reader blocks its writers, not the exits of workers") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -169,7 +169,7 @@ TEST_CASE("a console that nobody reads holds up its writers, not the ends of wor
   REQUIRE(node.await_end(1));
   CHECK(node.ended[1] == link::ExitStatus{false, 7});
   CHECK_FALSE(node.ended.contains(0));
-  // Now somebody reads, and the flood runs to its end without a byte lost.
+  // With a reader, the flood ends without a byte lost.
   std::size_t seen = 0;
   std::string buffer(1 << 16, '\0');
   ::fcntl(out.out(), F_SETFL, O_NONBLOCK);
@@ -187,7 +187,7 @@ TEST_CASE("a console that nobody reads holds up its writers, not the ends of wor
   CHECK(node.ended[0] == link::ExitStatus{});
 }
 
-TEST_CASE("a stream that passes reaches the console as it is, and its last lines are known") {
+TEST_CASE("a passed stream reaches the console unchanged, and its last lines are known") {
   Pipe out;
   Pipe err;
   {
@@ -206,7 +206,7 @@ TEST_CASE("a stream that passes reaches the console as it is, and its last lines
   CHECK(err.read_all() == "a\rb\nhalf\ncpprun: a sentence\n");
 }
 
-TEST_CASE("stdout that goes where stderr goes keeps its order among its lines") {
+TEST_CASE("stdout redirected to stderr keeps its order among its lines") {
   Pipe out;
   Pipe err;
   {
@@ -224,7 +224,7 @@ TEST_CASE("stdout that goes where stderr goes keeps its order among its lines") 
   CHECK(err.read_all() == "1\n2\n3\n4\n");
 }
 
-TEST_CASE("a worker's terminal has the size of ours, also after that has changed") {
+TEST_CASE("a worker's terminal has the size of cpprun's, also after a change") {
   int mine = -1;
   int console = -1;
   winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -242,7 +242,7 @@ TEST_CASE("a worker's terminal has the size of ours, also after that has changed
   CHECK(run_until(node.context, said));
   size.ws_col = 132;
   REQUIRE(::ioctl(console, TIOCSWINSZ, &size) == 0);
-  ::kill(::getpid(), SIGWINCH);  // as the kernel tells the foreground of a terminal
+  ::kill(::getpid(), SIGWINCH);  // as the kernel does for the foreground of a terminal
   node.end(0);
   CHECK(node.flush());
   CHECK(node.pump.last_lines(LocalRank{0}) ==
@@ -252,7 +252,7 @@ TEST_CASE("a worker's terminal has the size of ours, also after that has changed
   CHECK(text == "24 80\r\n24 132\r\na\r\nb");  // line ends are translated once
 }
 
-TEST_CASE("the last output of a worker is its newest line, or the one that it is writing") {
+TEST_CASE("the last output of a worker is its newest line, even an unfinished one") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -278,7 +278,7 @@ TEST_CASE("the last output of a worker is its newest line, or the one that it is
   std::filesystem::remove(gate);
 }
 
-TEST_CASE("a closed console is said once and the file still gets everything") {
+TEST_CASE("a closed console is reported once, and the file still gets all output") {
   Pipe out;
   Pipe err;
   auto spec = teed({"/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do echo line; i=$((i+1)); done"});
@@ -299,7 +299,7 @@ TEST_CASE("a closed console is said once and the file still gets everything") {
   std::filesystem::remove(spec.out.file);
 }
 
-TEST_CASE("a full disk is said once per file and the console still gets everything") {
+TEST_CASE("a full disk is reported once per file, and the console still gets all output") {
   if (::access("/dev/full", W_OK) != 0) {
     std::puts("skipped: there is no /dev/full here");
     return;
@@ -322,7 +322,7 @@ TEST_CASE("a full disk is said once per file and the console still gets everythi
         "the job continues\n");
 }
 
-TEST_CASE("a worker that writes without newlines costs no memory") {
+TEST_CASE("output without newlines needs no memory") {
 #ifdef __SANITIZE_ADDRESS__
   std::puts("skipped: a sanitizer keeps what was freed");
 #else
@@ -337,7 +337,7 @@ TEST_CASE("a worker that writes without newlines costs no memory") {
 #endif
 }
 
-TEST_CASE("the last words of a worker are known the moment its end is") {
+TEST_CASE("the last lines of a worker are known as soon as it has exited") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -347,7 +347,7 @@ TEST_CASE("the last words of a worker are known the moment its end is") {
   CHECK(node.pump.last_lines(LocalRank{0}).back() == "Error: last words");
 }
 
-TEST_CASE("a stream is closed even while a stranger still holds its other end") {
+TEST_CASE("a stream is closed even while an unrelated process holds its other end") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -360,7 +360,7 @@ TEST_CASE("a stream is closed even while a stranger still holds its other end") 
   CHECK(out.read_line() == "[default0]:ready");
 }
 
-TEST_CASE("flush gives up on a console that is never read, after its patience") {
+TEST_CASE("flush gives up on a console without a reader after its timeout") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());
@@ -368,7 +368,7 @@ TEST_CASE("flush gives up on a console that is never read, after its patience") 
   CHECK(node.flush(1ms));
 }
 
-TEST_CASE("what was said last waits in the pipe of a reader who comes after the end") {
+TEST_CASE("the last output stays in the pipe for a reader that comes after the end") {
   Pipe out;
   Pipe err;
   {
@@ -380,7 +380,7 @@ TEST_CASE("what was said last waits in the pipe of a reader who comes after the 
   CHECK(err.read_all().size() == 500'000);
 }
 
-TEST_CASE("a console that is a terminal's or a shell's pipe stays blocking for everybody else") {
+TEST_CASE("a console shared with a terminal or a shell stays blocking for other processes") {
   Pipe out;
   Pipe err;
   Node node(out.in(), err.in());

@@ -8,22 +8,22 @@ namespace addresses_test {
 using namespace cpprun;
 using namespace cpprun::io;
 
-TEST_CASE("a name is looked up from the loop, and a literal address is told from there as well") {
+TEST_CASE("a lookup calls back from the event loop, for a literal address too") {
   asio::io_context context;
-  std::vector<std::string> told;
-  look_up(context, "FD00:0:0::3", [&](const auto& found) { told = *found; });
-  CHECK(told.empty());
+  std::vector<std::string> addresses;
+  look_up(context, "FD00:0:0::3", [&](const auto& found) { addresses = *found; });
+  CHECK(addresses.empty());
   context.run();
-  CHECK(told == std::vector<std::string>{"fd00::3"});
+  CHECK(addresses == std::vector<std::string>{"fd00::3"});
   context.restart();
   std::string why;
-  // No resolver takes a name with an empty label to a server.
+  // No resolver sends a name with an empty label to a server.
   look_up(context, "no..such..name", [&](const auto& found) { why = found.error().reason; });
   context.run();
   CHECK_FALSE(why.empty());
 }
 
-TEST_CASE("a literal address stands for itself, in its usual spelling") {
+TEST_CASE("a literal address is returned in its usual spelling") {
   CHECK(addresses_of("10.1.2.3") == std::vector<std::string>{"10.1.2.3"});
   CHECK(addresses_of("FD00:0:0::3") == std::vector<std::string>{"fd00::3"});
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a machine that is not this one.
+// The files of a simulated machine.
 struct Machine {
   Machine() { fs::create_directories(root); }
   ~Machine() { fs::remove_all(root); }
@@ -43,7 +43,7 @@ struct Machine {
 
 TEST_CASE("a machine without GPUs has none") {
   const Machine machine;
-  machine.on_bus("0000:00:02.0", "0x8086", "0x030000");  // a display of somebody else's
+  machine.on_bus("0000:00:02.0", "0x8086", "0x030000");  // a display of another vendor
   CHECK(machine.count() == GpuCounts{});
 }
 
@@ -52,9 +52,10 @@ TEST_CASE("GPUs are counted on the bus, in the driver, and by the files that can
   for (const std::string place : {"0000:17:00.0", "0000:2a:00.0", "0000:3b:00.0"}) {
     machine.on_bus(place, "0x10de", "0x030200");
   }
-  machine.on_bus("0000:04:00.0", "0x10de", "0x068000");  // a bridge between them
+  machine.on_bus("0000:04:00.0", "0x10de", "0x068000");  // a bridge
   machine.on_bus("0000:17:00.4", "0x10de", "0x030200");
-  machine.write("sys/bus/pci/devices/0000:17:00.4/physfn/vendor", "0x10de");  // a part of the first
+  machine.write("sys/bus/pci/devices/0000:17:00.4/physfn/vendor",
+                "0x10de");  // a virtual function of the first
   machine.in_driver("0000:17:00.0", "0");
   machine.in_driver("0000:2a:00.0", "1");
   machine.write("dev/nvidia0", "");

@@ -23,21 +23,21 @@ TEST_CASE("the loopback interface is found, up, with its address") {
   CHECK(std::count(found->networks.begin(), found->networks.end(), "127.0.0.1/8") == 1);
 }
 
-TEST_CASE("the way to a literal address is known without asking anybody") {
+TEST_CASE("the route to a literal address is found without a name server") {
   CHECK(io::local_address_towards("127.0.0.1", 29500) == "127.0.0.1");
   CHECK(io::local_address_towards("node0.example", 29500)
             .error()
             .reason.starts_with("cannot find the route to node0.example: "));
 }
 
-TEST_CASE("files are told apart as the program needs it") {
+TEST_CASE("file kinds are distinguished") {
   CHECK(io::probe_file("/bin/sh") == FileKind::executable);
   CHECK(io::probe_file("/etc/passwd") == FileKind::plain);
   CHECK(io::probe_file("/tmp") == FileKind::directory);
   CHECK(io::probe_file("/nowhere") == FileKind::missing);
 }
 
-TEST_CASE("a text file is read whole, or it is said why not") {
+TEST_CASE("a text file is read whole, or an error is returned") {
   CHECK(io::read_text_file("/proc/sys/kernel/ostype", 6) == "Linux\n");
   CHECK(io::read_text_file("/proc/sys/kernel/ostype", 5).error().reason ==
         "the file has more than 5 bytes");
@@ -45,7 +45,7 @@ TEST_CASE("a text file is read whole, or it is said why not") {
   CHECK(io::read_text_file("/tmp", 6).error().reason == "Is a directory");
 }
 
-TEST_CASE("tokens are random, hexadecimal, as long as asked for") {
+TEST_CASE("tokens are random, hexadecimal, and of the requested length") {
   CHECK(io::random_token(8).size() == 16);
   CHECK(io::random_token(8) != io::random_token(8));
   CHECK(io::random_token(8).find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -59,7 +59,7 @@ TEST_CASE("the machine has a name and processors") {
   CHECK(io::device_count({{"CUDA_VISIBLE_DEVICES", ""}}) == 0);
 }
 
-TEST_CASE("only the processors of the affinity mask count, as for torchrun") {
+TEST_CASE("only the processors of the affinity mask count, as in torchrun") {
   cpu_set_t own;
   REQUIRE(::sched_getaffinity(0, sizeof own, &own) == 0);
   CHECK(io::cpu_count() == CPU_COUNT(&own));

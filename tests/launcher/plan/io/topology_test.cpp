@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files of a machine that is not this one.
+// The files of a simulated machine.
 struct Machine {
   Machine() {
     for (int cpu = 0; cpu < 4; ++cpu) {
@@ -69,7 +69,7 @@ TEST_CASE("processors, nodes and devices are read from the kernel's files") {
   CHECK(topology->node_of_device == std::vector<int>{0, 1});
 }
 
-TEST_CASE("devices are numbered as the workers see them, and those without a file are not there") {
+TEST_CASE("devices are numbered as the workers see them, and those without a file are skipped") {
   const Machine machine;
   using Nodes = std::vector<int>;
   CHECK(machine.read({{"CUDA_VISIBLE_DEVICES", "1, 0"}})->node_of_device == Nodes{1, 0});

@@ -39,7 +39,7 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void nobody(const std::string&) {}
+void ignore(const std::string&) {}
 
 bool finish(asio::io_context& context, io::OutputFiles& output_files) {
   bool done = false;
@@ -49,7 +49,7 @@ bool finish(asio::io_context& context, io::OutputFiles& output_files) {
 
 }  // namespace
 
-TEST_CASE("what cannot be written is refused before anything starts, by its flag") {
+TEST_CASE("a file that cannot be written is rejected before anything starts, with its flag") {
   probe::Side side;
   const auto report = io::OutputFiles::open("/nowhere/report.json", "", side);
   REQUIRE_FALSE(report.has_value());
@@ -61,7 +61,7 @@ TEST_CASE("what cannot be written is refused before anything starts, by its flag
   CHECK_FALSE(io::OutputFiles::open("/tmp", "", side).has_value());
 }
 
-TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
+TEST_CASE("the check creates no file, and leaves an earlier report unchanged") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "report.json";
@@ -72,7 +72,7 @@ TEST_CASE("trying leaves nothing behind, and an earlier report as it was") {
   CHECK(content(path) == "old");
 }
 
-TEST_CASE("the file that is our own stdout is written to and never replaced") {
+TEST_CASE("a file that is cpprun's own stdout is written to and never replaced") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "job.out";
@@ -92,7 +92,7 @@ TEST_CASE("the file that is our own stdout is written to and never replaced") {
   CHECK(content(path) == "the report");
 }
 
-TEST_CASE("the report takes the place of an earlier one as a whole") {
+TEST_CASE("the report replaces an earlier one as a whole") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "report.json";
@@ -122,7 +122,7 @@ TEST_CASE("events are appended, a line each, as they happen") {
   auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  output_files->serve(context, nobody);
+  output_files->serve(context, ignore);
   output_files->append(output_files->line(event_log::Waiting{"for one"}));
   CHECK(probe::run_until(context, [&] { return content(path).ends_with("}\n"); }));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
@@ -133,7 +133,7 @@ TEST_CASE("events are appended, a line each, as they happen") {
   CHECK(all.back() == '\n');
 }
 
-TEST_CASE("a job that begins takes the place of an earlier report at once") {
+TEST_CASE("a job that begins replaces an earlier report at once") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "report.json";
@@ -148,7 +148,7 @@ TEST_CASE("a job that begins takes the place of an earlier report at once") {
   CHECK(std::distance(fs::directory_iterator(directory.path), {}) == 1);
 }
 
-TEST_CASE("of two nodes with one name for their reports neither loses its own") {
+TEST_CASE("two nodes with one report path both keep their report") {
   probe::Side side;
   const Directory directory;
   const auto path = (directory.path / "report.json").string();
@@ -165,7 +165,7 @@ TEST_CASE("of two nodes with one name for their reports neither loses its own") 
   CHECK(content(path + ".node0") == "first");
 }
 
-TEST_CASE("a report follows no link that somebody has laid beside it") {
+TEST_CASE("a report does not follow symbolic links") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "report.json";
@@ -180,7 +180,7 @@ TEST_CASE("a report follows no link that somebody has laid beside it") {
   CHECK(content(path) == "report");
 }
 
-TEST_CASE("events for a pipe that is not read wait, and come in order when it is") {
+TEST_CASE("events for a pipe without a reader wait, and arrive in order") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "fifo";
@@ -190,9 +190,9 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
   auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  output_files->serve(context, nobody);
+  output_files->serve(context, ignore);
   std::string all;
-  // Several times what a pipe holds, and less than may wait.
+  // Several times what a pipe holds, and less than the queue's limit.
   for (int i = 0; i < 3000; ++i) {
     const auto line = output_files->line(event_log::Waiting{"for number " + std::to_string(i)});
     output_files->append(line);
@@ -213,7 +213,7 @@ TEST_CASE("events for a pipe that is not read wait, and come in order when it is
   CHECK(seen == all);
 }
 
-TEST_CASE("events that find no room even to wait are counted, and the count is told") {
+TEST_CASE("events that exceed the queue are counted, and the count is written") {
   probe::Side side;
   const Directory directory;
   const auto path = directory.path / "fifo";
@@ -223,7 +223,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
   auto output_files = io::OutputFiles::open("", path.string(), side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  output_files->serve(context, nobody);
+  output_files->serve(context, ignore);
   // Four of them fit, since the pipe has taken the beginning of the first.
   const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
   for (int i = 0; i < 6; ++i) output_files->append(output_files->line(event_log::Waiting{reason}));
@@ -242,7 +242,7 @@ TEST_CASE("events that find no room even to wait are counted, and the count is t
   CHECK(last.find("\"count\":2") != std::string_view::npos);
 }
 
-TEST_CASE("events that cannot be written any more are told once") {
+TEST_CASE("a write error of the events is reported once") {
   probe::Side side;
   if (::access("/dev/full", W_OK) != 0) {
     std::puts("skipped: there is no /dev/full here");
@@ -252,16 +252,16 @@ TEST_CASE("events that cannot be written any more are told once") {
   auto output_files = io::OutputFiles::open("", "/dev/full", side);
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
-  std::vector<std::string> told;
-  output_files->serve(context, [&](const std::string& sentence) { told.push_back(sentence); });
+  std::vector<std::string> warnings;
+  output_files->serve(context, [&](const std::string& sentence) { warnings.push_back(sentence); });
   output_files->append(output_files->line(event_log::Waiting{"for one"}));
   output_files->append(output_files->line(event_log::Waiting{"for two"}));
   CHECK(finish(context, *output_files));
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].starts_with("--events: cannot write \"/dev/full\": No space left"));
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("--events: cannot write \"/dev/full\": No space left"));
 }
 
-TEST_CASE("the report and the events are left while the event loop goes on") {
+TEST_CASE("the report and the events are written while the event loop runs") {
   const Directory directory;
   probe::Side side;
   const auto path = directory.path / "report.json";
@@ -269,7 +269,7 @@ TEST_CASE("the report and the events are left while the event loop goes on") {
   auto output_files =
       io::OutputFiles::open(path.string(), (directory.path / "events").string(), side);
   REQUIRE(output_files.has_value());
-  output_files->serve(context, nobody);
+  output_files->serve(context, ignore);
   output_files->announce_report_later("it ends");
   std::string left;
   output_files->leave_report_later("ended", ".node0",

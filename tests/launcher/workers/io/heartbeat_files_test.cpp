@@ -48,7 +48,7 @@ void write_to(const std::string& path, const HeartbeatRecord& record) {
 
 }  // namespace
 
-TEST_CASE("what a worker writes into its file is read") {
+TEST_CASE("a worker's heartbeats are read from its file") {
   io::HeartbeatFiles files;
   const std::string path = files.make(first);
   CHECK(files.read(boot_now()).empty());
@@ -87,7 +87,7 @@ TEST_CASE("the total and the metrics of a worker are read, and invalid names are
         std::vector<link::Metric>{{"loss", 0.5}, {"lr", {}}, {std::string(16, 'x'), 0.0}});
 }
 
-TEST_CASE("a worker that knows only the first 64 bytes is heard") {
+TEST_CASE("a heartbeat of only the first 64 bytes is read") {
   io::HeartbeatFiles files;
   const HeartbeatRecord record = beating();
   const std::string path = files.make(first);
@@ -100,7 +100,7 @@ TEST_CASE("a worker that knows only the first 64 bytes is heard") {
   CHECK(readings[0].metrics.empty());
 }
 
-TEST_CASE("garbage in the file is no heartbeat, and numbers that cannot be are not told") {
+TEST_CASE("garbage is no heartbeat, and impossible numbers are ignored") {
   io::HeartbeatFiles files;
   const std::string path = files.make(first);
   write_to(path, std::string(sizeof(HeartbeatRecord), 'x'));
@@ -121,7 +121,7 @@ TEST_CASE("garbage in the file is no heartbeat, and numbers that cannot be are n
   CHECK(files.read(now)[0].last == now);
 }
 
-TEST_CASE("nobody fills the machine with the file, and one that is too short is ignored") {
+TEST_CASE("a worker cannot enlarge its file, and a file that is too short is ignored") {
   io::HeartbeatFiles files;
   const std::string path = files.make(first);
   CHECK(::truncate(path.c_str(), 1 << 20) != 0);
@@ -145,7 +145,7 @@ TEST_CASE("a new attempt has new files") {
   CHECK(files.read(boot_now()).empty());
 }
 
-TEST_CASE("a process' memory and time are read, and those of one that is gone are not") {
+TEST_CASE("memory and CPU time of a running process are read") {
   const auto own = io::usage_of(::getpid());
   REQUIRE(own);
   CHECK(own->resident_kib > 100);

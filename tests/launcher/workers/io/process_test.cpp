@@ -30,7 +30,7 @@ using probe::victim;
 
 namespace {
 
-// The processes of one test and what was heard of them.
+// The processes of one test and what they reported.
 struct Node {
   asio::io_context context;
   std::map<int, link::ExitStatus> ended;
@@ -60,7 +60,7 @@ struct Node {
 
 }  // namespace
 
-TEST_CASE("a worker runs on the processors it was given, and says where it cannot") {
+TEST_CASE("a worker runs on its assigned processors, and reports when it cannot") {
   Node node;
   Pipe pipe;
   auto spec = spec_for({"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"});
@@ -76,7 +76,7 @@ TEST_CASE("a worker runs on the processors it was given, and says where it canno
   CHECK(refused.error() == SpawnError{SpawnStage::processors, EINVAL});
 }
 
-TEST_CASE("a worker has the environment it is handed, its own variables over it, and no other") {
+TEST_CASE("a worker has the given environment with its own variables over it, and no other") {
   asio::io_context context;
   Pipe pipe;
   bool ended = false;
@@ -94,7 +94,7 @@ TEST_CASE("a worker has the environment it is handed, its own variables over it,
   CHECK(run_until(context, [&] { return ended; }));
 }
 
-TEST_CASE("a worker does not share the priority that cpprun has given itself") {
+TEST_CASE("a worker does not inherit cpprun's own priority") {
   asio::io_context context;
   Pipe pipe;
   bool ended = false;
@@ -106,7 +106,7 @@ TEST_CASE("a worker does not share the priority that cpprun has given itself") {
   REQUIRE(run_until(context, [&] { return ended; }));
 }
 
-TEST_CASE("a worker's exit code and signal arrive as they are") {
+TEST_CASE("a worker's exit code and signal are reported as they are") {
   Node node;
   node.start(spec_for({victim(), "exit", "3"}, 0));
   node.start(spec_for({victim(), "crash"}, 1));
@@ -116,7 +116,7 @@ TEST_CASE("a worker's exit code and signal arrive as they are") {
   node.sweep(1);
 }
 
-TEST_CASE("a worker leads its own session, has clean signals, and inherits nothing but stdio") {
+TEST_CASE("a worker leads its own session, has clean signals, and inherits only stdio") {
   Node node;
   Pipe heard;
   const int leaked = ::open("/dev/null", O_RDONLY);  // without CLOEXEC, as a careless parent
@@ -129,7 +129,7 @@ TEST_CASE("a worker leads its own session, has clean signals, and inherits nothi
   node.sweep(0);
 }
 
-TEST_CASE("what cannot be executed is told with stage and errno, and leaves no process") {
+TEST_CASE("a failed exec is reported with stage and errno, and leaves no process") {
   Node node;
   const auto missing = node.processes.spawn(spec_for({"/nowhere/train"}), {});
   CHECK(missing.error() == SpawnError{SpawnStage::exec, ENOENT});
@@ -141,7 +141,7 @@ TEST_CASE("what cannot be executed is told with stage and errno, and leaves no p
   CHECK(io::descendants_of(::getpid()).empty());
 }
 
-TEST_CASE("a redirected stream is the file itself, and an unwanted one goes nowhere") {
+TEST_CASE("a redirected stream is the file itself, and an unwanted one is discarded") {
   Node node;
   const auto directory = std::filesystem::temp_directory_path() /
                          ("cpprun_process_test_" + std::to_string(::getpid()));
@@ -158,7 +158,9 @@ TEST_CASE("a redirected stream is the file itself, and an unwanted one goes nowh
   std::filesystem::remove_all(directory);
 }
 
-TEST_CASE("a signal reaches the whole group, a stopped worker too, and KILL whoever ignores TERM") {
+TEST_CASE(
+    "a signal reaches the whole group, stopped workers too, and KILL ends workers that ignore "
+    "TERM") {
   Node node;
   Pipe heard;
   node.start(spec_for({victim(), "stubborn"}), heard.in());
@@ -175,7 +177,7 @@ TEST_CASE("a signal reaches the whole group, a stopped worker too, and KILL whoe
   node.sweep(1);
 }
 
-TEST_CASE("a signal that asks nobody to end leaves a stopped worker stopped") {
+TEST_CASE("a signal that does not ask to exit leaves a stopped worker stopped") {
   Node node;
   const int pid = node.start(spec_for({"/bin/sleep", "1000"}));
   ::kill(pid, SIGSTOP);
@@ -188,7 +190,7 @@ TEST_CASE("a signal that asks nobody to end leaves a stopped worker stopped") {
   node.sweep(0);
 }
 
-TEST_CASE("a worker's group is swept even when the worker itself ended well") {
+TEST_CASE("a worker's group is swept even when the worker exited with 0") {
   Node node;
   Pipe heard;
   node.start(spec_for({victim(), "family", "end"}), heard.in());
@@ -197,17 +199,17 @@ TEST_CASE("a worker's group is swept even when the worker itself ended well") {
   CHECK(node.end_of(0) == link::ExitStatus{});
   CHECK(io::descendants_of(::getpid()).size() >= 2);
   node.sweep(0);
-  // Only the daemon, which left the group, is still there.
+  // Only the daemon, which left the group, still runs.
   CHECK(io::descendants_of(::getpid()).size() == 1);
 
   bool swept = false;
   node.processes.sweep_node([&] { swept = true; });
   REQUIRE(run_until(node.context, [&] { return swept; }));
   CHECK(io::descendants_of(::getpid()).empty());
-  CHECK(heard.read_all().empty());  // the end of the pipe: nobody holds it any more
+  CHECK(heard.read_all().empty());  // end of file: all writers have closed it
 }
 
-TEST_CASE("sweeping the node spares the watchdog and ends at once where nobody is left") {
+TEST_CASE("sweeping the node spares the watchdog and ends at once when no process is left") {
   asio::io_context context;
   const pid_t spared = ::fork();
   if (spared == 0) {
@@ -222,7 +224,7 @@ TEST_CASE("sweeping the node spares the watchdog and ends at once where nobody i
   ::waitpid(spared, nullptr, 0);
 }
 
-TEST_CASE("the end of a watchdog does not go unnoticed") {
+TEST_CASE("the exit of a watchdog is noticed") {
   asio::io_context context;
   const pid_t spared = ::fork();
   if (spared == 0) {
@@ -236,7 +238,7 @@ TEST_CASE("the end of a watchdog does not go unnoticed") {
   REQUIRE(run_until(context, [&] { return ended; }));
 }
 
-TEST_CASE("children from before our time, and what they leave behind, are nobody's to sweep") {
+TEST_CASE("children that existed before, and their orphans, are not swept") {
   asio::io_context context;
   Pipe bell;
   Pipe heard;
@@ -245,7 +247,7 @@ TEST_CASE("children from before our time, and what they leave behind, are nobody
     ::dup2(bell.out(), STDIN_FILENO);
     ::dup2(heard.in(), STDOUT_FILENO);
     ::close_range(3, ~0U, 0);
-    // Rung for, it leaves an orphan, which comes to us as a worker's would.
+    // On a line of input it leaves an orphan, which is reparented to us as a worker's would be.
     ::execl("/bin/sh", "sh", "-c", "read bell; (setsid sleep 1000 & echo $!)", nullptr);
   }
   const auto job_processes =
@@ -272,10 +274,10 @@ TEST_CASE("children from before our time, and what they leave behind, are nobody
 }
 
 TEST_CASE("no process outlives the owner of the processes") {
-  // What lives below us when an owner begins is somebody else's, and so is whoever may be below it.
+  // Children from before an owner starts are not its own, and neither are their descendants.
   while (::waitpid(-1, nullptr, 0) > 0) {
   }
-  // Many times: the children of one that dies change parents between two looks at them.
+  // Many times: the children of a process that dies change parents between two scans.
   for (int i = 0; i < 20; ++i) {
     Pipe heard;
     {
@@ -296,11 +298,10 @@ TEST_CASE("hundreds of workers start and are all accounted for") {
   CHECK(io::descendants_of(::getpid()).empty());
 }
 
-TEST_CASE(
-    "what a worker has started is seen, signalled by its identity, and seen again at its exit") {
+TEST_CASE("a worker's child is listed, signalled by its identity, and noticed when it exits") {
   Node node;
   Pipe said;
-  // No parent waits for that child, so the exit is no SIGCHLD of ours.
+  // No parent waits for that child, so its exit sends us no SIGCHLD.
   const int leader =
       node.start(spec_for({"/bin/sh", "-c", "sleep 1000 & echo $!; exec sleep 1000"}), said.in());
   const int child = std::stoi(said.read_line());
@@ -311,7 +312,7 @@ TEST_CASE(
   CHECK(seen.pid == child);
   CHECK(seen.parent == leader);
   CHECK(seen.session == leader);
-  // Another process that has this number by now.
+  // Another process that has this pid by now.
   node.processes.signal_process(child, seen.started + 1, SIGKILL);
   node.processes.signal_process(child, seen.started, SIGTERM);
   REQUIRE(run_until(node.context, [&] { return node.tree->empty(); }));
@@ -321,7 +322,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a signal for the main process reaches nothing that it has started, and a stopped one too") {
+    "a signal for the main process does not reach its children, and ends a stopped process too") {
   Node node;
   Pipe said;
   const int leader =
@@ -335,7 +336,7 @@ TEST_CASE(
   CHECK_FALSE(io::read_stat(child).has_value());
 }
 
-TEST_CASE("what a released worker has started is left alone by sweeps and by the owner's end") {
+TEST_CASE("the children of a released worker survive sweeps and the end of their owner") {
   Pipe said;
   int child = 0;
   {
@@ -353,7 +354,7 @@ TEST_CASE("what a released worker has started is left alone by sweeps and by the
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("orphans are reaped although a worker that has ended is still to be swept") {
+TEST_CASE("orphans are reaped while an exited worker has still to be swept") {
   Node node;
   Pipe said;
   node.start(spec_for({"/bin/sh", "-c", "setsid sleep 1000 & echo $!"}), said.in());

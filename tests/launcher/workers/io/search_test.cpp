@@ -27,7 +27,7 @@ int signal_that_ended(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("a search that one process holds up is abandoned, and goes on behind that process") {
+TEST_CASE("a search that hangs at one process abandons it, and continues with the next") {
   const pid_t holds_up = hanging();
   const pid_t wanted = hanging();
   io::Search search({}, ::getpid(), {}, [&](const io::JobProcesses&, int pid) {
@@ -41,24 +41,24 @@ TEST_CASE("a search that one process holds up is abandoned, and goes on behind t
   signal_that_ended(holds_up);
 }
 
-TEST_CASE("a search ends early for whoever has something to say") {
+TEST_CASE("a search stops early when its pipe has input") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   REQUIRE(::write(ends[1], "x", 1) == 1);
-  const pid_t anybody = hanging();
+  const pid_t child = hanging();
   io::Search search({}, ::getpid(), {}, [](const io::JobProcesses&, int) {
     ::pause();
     return true;
   });
   search.kill_everybody({}, ends[0]);
-  CHECK(::waitpid(anybody, nullptr, WNOHANG) == 0);
-  ::kill(anybody, SIGKILL);
-  signal_that_ended(anybody);
+  CHECK(::waitpid(child, nullptr, WNOHANG) == 0);
+  ::kill(child, SIGKILL);
+  signal_that_ended(child);
   ::close(ends[0]);
   ::close(ends[1]);
 }
 
-TEST_CASE("without a mark a token makes nobody kin: jobs that were submitted carry it too") {
+TEST_CASE("without a mark a token does not identify job processes: submitted jobs carry it too") {
   const io::JobProcesses job_processes{.mark = {},
                                        .token = "submitted" + std::to_string(::getpid())};
   const pid_t batch_system = ::fork();
@@ -68,11 +68,11 @@ TEST_CASE("without a mark a token makes nobody kin: jobs that were submitted car
   }
   while (!io::carries_token(batch_system, job_processes.token)) {
   }
-  const int somebody_else = 999'999'999;
-  CHECK_FALSE(io::descends_from_worker(job_processes, batch_system, somebody_else, {}));
+  const int unrelated = 999'999'999;
+  CHECK_FALSE(io::descends_from_worker(job_processes, batch_system, unrelated, {}));
   CHECK(io::descends_from_worker(job_processes, batch_system, ::getpid(), {}));
-  CHECK(io::descends_from_worker(job_processes, batch_system, somebody_else, {::getpid()}));
-  io::Search search(job_processes, somebody_else, {});
+  CHECK(io::descends_from_worker(job_processes, batch_system, unrelated, {::getpid()}));
+  io::Search search(job_processes, unrelated, {});
   search.kill_everybody({}, -1);
   CHECK(::waitpid(batch_system, nullptr, WNOHANG) == 0);
   ::kill(batch_system, SIGKILL);

@@ -14,7 +14,7 @@ namespace signals_test {
 
 using namespace cpprun;
 
-TEST_CASE("handled signals arrive as calls, each time") {
+TEST_CASE("handled signals call the handler each time") {
   asio::io_context context;
   std::vector<int> seen;
   std::vector<SignalSender> senders;
@@ -32,7 +32,7 @@ TEST_CASE("handled signals arrive as calls, each time") {
             .starts_with("pid " + std::to_string(::getpid()) + " (launcher_test"));
 }
 
-TEST_CASE("a hang-up that is ignored since before stays ignored, as nohup wants it") {
+TEST_CASE("SIGHUP that was ignored at the start stays ignored, as nohup requires") {
   std::signal(SIGHUP, SIG_IGN);
   asio::io_context context;
   const io::Signals signals(context, {SIGHUP}, [](int, const SignalSender&) {});

@@ -34,12 +34,12 @@ std::string fresh_token() {
   return "watchdogtest" + std::to_string(::getpid()) + "x";
 }
 
-// Without a mark, as where none can be set.
+// Without a mark, as on a machine where none can be set.
 io::JobProcesses fresh_job_processes() {
   return {.mark = {}, .token = fresh_token()};
 }
 
-// The path of one that is not there.
+// A path that does not exist.
 std::string fresh_directory() {
   return (fs::temp_directory_path() / fresh_token()).string();
 }
@@ -58,18 +58,18 @@ void await_end(int pid) {
   ::waitpid(pid, &status, 0);
 }
 
-// A process with a group of its own, before anybody is told of it.
+// A process with a group of its own, before the watchdog knows it.
 pid_t hanging() {
   const pid_t pid = ::fork();
-  // No watchdog's pipe may stay open in it.
+  // It must not keep a watchdog's pipe open.
   if (pid == 0) ::close_range(3, ~0U, 0);
   while (pid == 0) ::pause();
   ::setpgid(pid, pid);
   return pid;
 }
 
-// Sets a fence of 50 ms until that process has ended of it: on a busy machine one may be over
-// before the watchdog hears of it, which it then takes for an old word.
+// Sets fences of 50 ms until one has ended that process: on a busy machine a fence may have passed
+// before the watchdog reads it, which it then ignores as an old message.
 void await_end_at_fence(io::Watchdog& watchdog, pid_t pid) {
   pollfd end{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
   REQUIRE(end.fd >= 0);
@@ -81,7 +81,7 @@ void await_end_at_fence(io::Watchdog& watchdog, pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("KILL to the launcher leaves no worker, no child of one and no daemon") {
+TEST_CASE("KILL to the launcher leaves no worker, no child of a worker and no daemon") {
   const auto token = fresh_token();
   Pipe heard;
   const pid_t launcher = ::fork();
@@ -96,12 +96,12 @@ TEST_CASE("KILL to the launcher leaves no worker, no child of one and no daemon"
   CHECK(count_carriers(token) == 3);
   ::kill(launcher, SIGKILL);
   await_end(launcher);
-  // The pipe ends when the last of them has let go of it.
+  // The pipe ends when the last of them has closed it.
   CHECK(heard.read_all().empty());
   CHECK(count_carriers(token) == 0);
 }
 
-TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody else") {
+TEST_CASE("the watchdog exits when its owner closes the pipe, and kills no other process") {
   const pid_t bystander = ::fork();
   if (bystander == 0) {
     while (true) ::pause();
@@ -111,7 +111,7 @@ TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody 
     auto watchdog = io::Watchdog::start(fresh_job_processes());
     REQUIRE(watchdog.has_value());
     pid = watchdog->pid();
-    // A number it was told of and that by now is somebody else's: the group is gone.
+    // A pid that it knew and that now belongs to another process: the group was removed.
     watchdog->add_group(bystander);
     watchdog->remove_group(bystander);
   }
@@ -121,12 +121,12 @@ TEST_CASE("the watchdog ends by itself when its owner lets go, and harms nobody 
   await_end(bystander);
 }
 
-TEST_CASE("the watchdog ignores what ends cpprun, and goes by another name") {
+TEST_CASE("the watchdog ignores the signals that end cpprun, and has another name") {
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const auto name_file = "/proc/" + std::to_string(watchdog->pid()) + "/comm";
   std::string name;
-  // It takes its name last of all, after it has set its signals.
+  // It sets its name last, after its signals.
   while (name != "job-watchdog") {
     std::ifstream file(name_file);
     REQUIRE(std::getline(file, name));
@@ -140,13 +140,13 @@ TEST_CASE("the watchdog ignores what ends cpprun, and goes by another name") {
   await_end(pid);
 }
 
-TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they") {
+TEST_CASE("workers whose cpprun misses its fence are killed, and no other process") {
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t bystander = hanging();
   const pid_t worker = hanging();
   watchdog->add_group(worker);
-  // We are here, but we say nothing.
+  // This process runs, but sends nothing.
   await_end_at_fence(*watchdog, worker);
   int status = 0;
   CHECK(::waitpid(worker, &status, 0) == worker);
@@ -154,7 +154,7 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
   CHECK(WTERMSIG(status) == SIGKILL);
   watchdog->remove_group(worker);
   CHECK(::waitpid(bystander, nullptr, WNOHANG) == 0);
-  // It stays, for those who are started next.
+  // The watchdog keeps running, for the workers that start next.
   CHECK(::waitpid(watchdog->pid(), nullptr, WNOHANG) == 0);
   const pid_t next = hanging();
   watchdog->add_group(next);
@@ -166,7 +166,7 @@ TEST_CASE("workers whose cpprun is silent at its fence are killed, and only they
   await_end(bystander);
 }
 
-TEST_CASE("a fence that is moved or taken away in time harms nobody") {
+TEST_CASE("a fence that is moved or removed in time kills nothing") {
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t held = hanging();
@@ -174,9 +174,9 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
   watchdog->add_group(held);
   watchdog->set_deadline(boot_now() + std::chrono::hours(1));
   watchdog->set_deadline(std::nullopt);
-  // Passed before it is heard: a word that waited while the watchdog was stopped.
+  // Passed before it is read: a message that waited while the watchdog was stopped.
   watchdog->set_deadline(boot_now());
-  // Of another watchdog: when its fence is over, so would have been the first one's.
+  // Of another watchdog: when its fence has passed, the first one's would have passed too.
   auto other = io::Watchdog::start({.mark = {}, .token = fresh_token() + "other"});
   REQUIRE(other.has_value());
   other->add_group(witness);
@@ -185,12 +185,12 @@ TEST_CASE("a fence that is moved or taken away in time harms nobody") {
   CHECK(::waitpid(held, nullptr, WNOHANG) == 0);
   const int pid = watchdog->pid();
   { const io::Watchdog let_go = std::move(*watchdog); }
-  // Letting go is the end of cpprun: now it is killed.
+  // Closing the pipe is the end of cpprun: now the worker is killed.
   await_end(pid);
   await_end(held);
 }
 
-TEST_CASE("the watchdog makes the private folder, and removes it with all that is in it") {
+TEST_CASE("the watchdog creates the private directory, and removes it with its content") {
   const auto directory = fresh_directory();
   const auto doors = fresh_directory();
   int pid = 0;
@@ -213,7 +213,7 @@ TEST_CASE("the watchdog makes the private folder, and removes it with all that i
   CHECK_FALSE(fs::exists(doors));
 }
 
-TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
+TEST_CASE("a directory that is given up is removed at once, and the watchdog keeps running") {
   const auto directory = fresh_directory();
   auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
   REQUIRE(watchdog.has_value());
@@ -231,7 +231,7 @@ TEST_CASE("a folder that is given up goes at once, and the watchdog stays") {
   await_end(worker);
 }
 
-TEST_CASE("when a watchdog that was released is gone, so is its folder") {
+TEST_CASE("the directory of a released watchdog is removed when the watchdog exits") {
   const auto directory = fresh_directory();
   int pid = 0;
   {
@@ -245,7 +245,7 @@ TEST_CASE("when a watchdog that was released is gone, so is its folder") {
   await_end(pid);
 }
 
-TEST_CASE("a private folder that cannot be made is told with its errno") {
+TEST_CASE("a private directory that cannot be created is reported with its errno") {
   auto watchdog = io::Watchdog::start(fresh_job_processes(), {fresh_directory() + "/none"});
   REQUIRE(watchdog.has_value());
   CHECK(watchdog->await_directory(60s) == ENOENT);
@@ -253,7 +253,7 @@ TEST_CASE("a private folder that cannot be made is told with its errno") {
   await_end(watchdog->pid());
 }
 
-TEST_CASE("where the first directory cannot be made the next one is, and it is removed as well") {
+TEST_CASE("the next directory is used if the first cannot be created, and is removed as well") {
   const auto directory = fresh_directory();
   {
     auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory + "/none", directory});
@@ -267,33 +267,33 @@ TEST_CASE("where the first directory cannot be made the next one is, and it is r
   CHECK_FALSE(fs::exists(directory));
 }
 
-TEST_CASE("a watchdog that does not come back from the folder's disk is waited for once") {
+TEST_CASE("a watchdog that hangs on the directory's disk is waited for once") {
   auto watchdog = io::Watchdog::start(fresh_job_processes(), {fresh_directory()});
   REQUIRE(watchdog.has_value());
-  // So late that it may as well hang. It goes on when its disk is back.
+  // So late that it may as well hang. It continues when its disk is back.
   CHECK(watchdog->await_directory(0s) == ETIMEDOUT);
   CHECK(watchdog->release(24h));
   await_end(watchdog->pid());
 }
 
-TEST_CASE("nobody waits for the folder of a watchdog that was killed") {
+TEST_CASE("the directory of a killed watchdog is not waited for") {
   const auto directory = fresh_directory();
   auto watchdog = io::Watchdog::start(fresh_job_processes(), {directory});
   REQUIRE(watchdog.has_value());
   ::kill(watchdog->pid(), SIGKILL);
   await_end(watchdog->pid());
-  // It may have come so far before it was killed, or half as far.
+  // It may have created the directory before it was killed, or only started to.
   const auto made = watchdog->await_directory(24h);
   CHECK(made.value_or(0) == 0);
   if (made) CHECK(fs::exists(directory));
   fs::remove(directory);
 }
 
-TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
+TEST_CASE("a released watchdog exits and kills no process") {
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t unidentified = hanging();
-  // A word that was lost: for the watchdog this group still runs.
+  // As if the removal was lost: for the watchdog this group still runs.
   watchdog->add_group(unidentified);
   CHECK(watchdog->release(60s));
   await_end(watchdog->pid());
@@ -302,7 +302,7 @@ TEST_CASE("a watchdog that is told that nobody is left ends and kills nobody") {
   await_end(unidentified);
 }
 
-TEST_CASE("a watchdog that is gone leaves the folder to whoever asks") {
+TEST_CASE("releasing a watchdog that has exited leaves the directory to the caller") {
   ::signal(SIGPIPE, SIG_IGN);  // as cpprun does
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
@@ -311,7 +311,7 @@ TEST_CASE("a watchdog that is gone leaves the folder to whoever asks") {
   CHECK_FALSE(watchdog->release(60s));
 }
 
-TEST_CASE("another watchdog in the place of a killed one knows what that one was told") {
+TEST_CASE("the replacement of a killed watchdog knows its process groups") {
   auto watchdog = io::Watchdog::start(fresh_job_processes());
   REQUIRE(watchdog.has_value());
   const pid_t worker = hanging();

@@ -47,7 +47,7 @@ void serve_until(AsyncStoreClient& client, const std::function<bool()>& conditio
 
 }  // namespace
 
-TEST_CASE("a client can ask a server everything") {
+TEST_CASE("a client can send a server every request") {
   StoreServer server({.host = "127.0.0.1"});
   StoreClient client = client_of(server);
   CHECK(client.set("k", "v"));
@@ -77,11 +77,11 @@ TEST_CASE("a client can ask a server everything") {
   CHECK(keys == std::vector<std::string>{"a", "all", "b", "k", "n"});
 }
 
-TEST_CASE("a get waits for the key that somebody else will set") {
+TEST_CASE("a get waits for the key that another client will set") {
   StoreServer server({.host = "127.0.0.1"});
   StoreClient reader = client_of(server);
   StoreClient writer = client_of(server);
-  // The writer sets only when the reader's first look at the key is over.
+  // The writer sets the key only after the reader's first lookup.
   std::thread other([&] {
     CHECK(writer.get("reader is here"));
     CHECK(writer.set("late", "value"));
@@ -91,7 +91,7 @@ TEST_CASE("a get waits for the key that somebody else will set") {
   other.join();
 }
 
-TEST_CASE("a wait that times out says for what, and the client goes on") {
+TEST_CASE("a wait that times out names its keys, and the client stays usable") {
   StoreServer server({.host = "127.0.0.1"});
   StoreClient client = client_of(server);
   const Result<void> waited = client.wait({"a", "b"}, 20ms);
@@ -103,7 +103,7 @@ TEST_CASE("a wait that times out says for what, and the client goes on") {
   CHECK(client.get("a") == Result<std::string>("1"));
 }
 
-TEST_CASE("a large value goes there and back") {
+TEST_CASE("a large value survives a round trip") {
   StoreServer server({.host = "127.0.0.1"});
   StoreClient client = client_of(server);
   const std::string big(12 * 1024 * 1024, 'x');
@@ -129,7 +129,7 @@ TEST_CASE("many clients in many threads count together") {
   CHECK(client_of(server).add("n", 0) == 4000);
 }
 
-TEST_CASE("a server that ends tells those who wait at once") {
+TEST_CASE("a server that stops notifies waiting clients at once") {
   auto server = std::make_unique<StoreServer>(StoreServerOptions{.host = "127.0.0.1"});
   StoreClient waiting = client_of(*server);
   StoreClient other = client_of(*server);
@@ -145,7 +145,7 @@ TEST_CASE("a server that ends tells those who wait at once") {
   waiter.join();
 }
 
-TEST_CASE("a port where nobody listens is named in the failure") {
+TEST_CASE("a port without a listener is named in the failure") {
   std::uint16_t port = 0;
   {
     const Result<OpenPort> open = open_port("127.0.0.1", 0);
@@ -159,11 +159,11 @@ TEST_CASE("a port where nobody listens is named in the failure") {
                                      " within 50 ms: Connection refused");
 }
 
-TEST_CASE("a store that begins to listen later is reached all the same") {
+TEST_CASE("a store that starts to listen later is reached") {
   Result<OpenPort> open = open_port("127.0.0.1", 0);
   REQUIRE(open);
   const std::uint16_t port = open->port;
-  // Whoever connects now gets no answer; then a store takes the port over.
+  // A client that connects now gets no answer; then a store takes the port over.
   std::thread client_thread([&] {
     const Result<StoreClient> client =
         StoreClient::open({.host = "127.0.0.1", .port = port, .connect_timeout = 10s});
@@ -174,7 +174,7 @@ TEST_CASE("a store that begins to listen later is reached all the same") {
   client_thread.join();
 }
 
-TEST_CASE("what answers but is no store is found out") {
+TEST_CASE("a server that is not a store is detected") {
   const Result<OpenPort> open = open_port("127.0.0.1", 0);
   REQUIRE(open);
   std::thread impostor([&] {
@@ -193,7 +193,7 @@ TEST_CASE("what answers but is no store is found out") {
   CHECK(client.error().reason.ends_with("the server is not a store"));
 }
 
-TEST_CASE("an asynchronous client has many requests under way, answered in order") {
+TEST_CASE("an asynchronous client has many requests in flight, answered in order") {
   StoreServer server({.host = "127.0.0.1"});
   const auto client = async_client_of(server);
   std::vector<std::int64_t> heard;
@@ -206,7 +206,7 @@ TEST_CASE("an asynchronous client has many requests under way, answered in order
   CHECK(std::is_sorted(heard.begin(), heard.end()));
 }
 
-TEST_CASE("what is asked behind a wait does not cancel it") {
+TEST_CASE("requests after a wait do not cancel it") {
   StoreServer server({.host = "127.0.0.1"});
   const auto client = async_client_of(server);
   StoreClient other = client_of(server);
@@ -219,7 +219,7 @@ TEST_CASE("what is asked behind a wait does not cancel it") {
   CHECK(heard == std::vector<std::string>{"woken", "added"});
 }
 
-TEST_CASE("an asynchronous get waits, then gets") {
+TEST_CASE("an asynchronous get waits for its key and returns the value") {
   StoreServer server({.host = "127.0.0.1"});
   const auto client = async_client_of(server);
   StoreClient other = client_of(server);
@@ -231,7 +231,7 @@ TEST_CASE("an asynchronous get waits, then gets") {
   CHECK(*heard == Result<std::string>("v"));
 }
 
-TEST_CASE("a server cannot take a port that is taken, and says so") {
+TEST_CASE("a server cannot use a port that is in use, and says so") {
   StoreServer server({.host = "127.0.0.1"});
   const auto second = StoreServer::open({.host = "127.0.0.1", .port = server.port()});
   REQUIRE_FALSE(second);

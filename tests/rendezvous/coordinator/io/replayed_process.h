@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A process with one job's store, as far as its nodes and whoever follows it see it: it decides and
-// writes down what, or reads what another one has written down, and goes on with that.
+// A process with one job's store, as its nodes and its followers see it. It either decides and
+// writes its decisions to a log, or reads the log of another process and resumes from there.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ inline const std::string replayed_job = "job";
 inline constexpr RoundNumber round_one{1};
 inline constexpr std::size_t replayed_window = 96;
 
-// What a store holds, without saying whose.
+// The contents of a store without their owners.
 class Contents : public Store::Viewer {
  public:
   void value(std::string_view key, const StoredValue& value) override { note("=", key, value); }
@@ -50,7 +50,7 @@ inline std::map<std::string, int> contents_of(const Store& store) {
   return contents.lines;
 }
 
-// One that decides, or reads what another one has decided.
+// Decides, or reads the decisions of another process.
 class ReplayedProcess : public StoreHost {
  public:
   explicit ReplayedProcess(std::size_t window = replayed_window)
@@ -60,7 +60,7 @@ class ReplayedProcess : public StoreHost {
     listener = listening->id;
   }
 
-  // --- the two lives ---
+  // --- the two roles ---
   void decide() {
     connections.with_sessions(
         [this](StoreSessions& sessions) { sessions.keep_journal(listener.value, &log); });
@@ -80,7 +80,7 @@ class ReplayedProcess : public StoreHost {
     image.emplace(StoreImage::Context{connections, routes_, listener, store_, replayed_job, log});
   }
 
-  // As decide(), for whoever is attached to these.
+  // Like decide(), with these log keepers attached.
   StoreLogs& keep_logs() {
     logs.emplace(connections, routes_,
                  StoreLogs::Callbacks{
@@ -90,7 +90,7 @@ class ReplayedProcess : public StoreHost {
     return *logs;
   }
 
-  // What is under way in it.
+  // Processes the messages in flight.
   void work() {
     for (int turns = 0; turns < 10'000; ++turns) {
       bool has_more = !soon.empty();
@@ -104,11 +104,11 @@ class ReplayedProcess : public StoreHost {
     CHECK(routes_.hear(link, PeerAddress{}, frame.substr(4)) == "");
     work();
   }
-  // What is to be done soon is left.
+  // Leaves deferred work undone.
   void hear_only(int node, std::string_view frame) {
     const LinkId link{static_cast<std::uint64_t>(node) + 1};
     CHECK(routes_.hear(link, PeerAddress{}, frame.substr(4)) == "");
-    // Whoever is held is never done.
+    // A held port is never done.
     for (int turns = 0; turns < 100 && connections.serve(TimePoint{}); ++turns) continue;
   }
   void forget_links() {
@@ -116,8 +116,8 @@ class ReplayedProcess : public StoreHost {
     for (auto& each : down) each.clear();
   }
 
-  // --- its host ---
-  Result<void> admit(const PeerAddress&) override { return failure("nobody comes by a socket"); }
+  // --- StoreHost ---
+  Result<void> admit(const PeerAddress&) override { return failure("no client uses a socket"); }
   Store& store() override { return store_; }
   void adopt_link(FileDescriptor, PeerAddress, std::string) override {}
   void note(Note note) override {
@@ -158,7 +158,7 @@ class ReplayedProcess : public StoreHost {
   StreamRoutes routes_;
 
  public:
-  std::optional<StoreLogs> logs;  // last: it ends first
+  std::optional<StoreLogs> logs;  // last member: destroyed first
 };
 
 }  // namespace cpprun

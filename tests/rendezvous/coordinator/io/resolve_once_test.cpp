@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How often a name server may be asked: this program has a getaddrinfo of its own that counts.
+// How often a name server is asked: this program has its own getaddrinfo, which counts the calls.
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   return real(node, service, hints, list);
 }
 
-TEST_CASE("a daemon looks its own name up at its start, and not again for each job") {
+TEST_CASE("a daemon resolves its own name once at startup and not for each job") {
   asio::io_context context;
   std::set<int> store_ports;
   std::vector<std::string> notes;
@@ -66,7 +66,7 @@ TEST_CASE("a daemon looks its own name up at its start, and not again for each j
   CHECK(names_looked_up == 1);
 }
 
-TEST_CASE("the addresses that a name had are listened on again without asking for it") {
+TEST_CASE("the addresses of a resolved name are reused without another lookup") {
   const auto first = open_port("localhost", 0);
   REQUIRE(first.has_value());
   names_looked_up = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a keeper has of a job's store at any moment, and what whoever reads it comes to.
+// What a log keeper has of a job's store at any moment, and the state that its readers reach.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ std::string bytes_of(const Request& request) {
   return bytes;
 }
 
-// Of one job. What somebody could go on with is `whole`.
+// Of one job. `whole` is the part that another process could resume from.
 struct Kept : LogKeeper {
   void begin_log(const std::string&, RoundNumber) override {
     ++begun;
@@ -60,7 +60,7 @@ struct World {
   }
   ~World() { logs.detach(kept); }
 
-  // It is decided at once; what is to be done soon is not done yet.
+  // Decided at once; deferred work is not done yet.
   void say(std::string bytes) {
     while (!bytes.empty()) {
       const std::size_t count = std::min(bytes.size(), agent.room(stream));
@@ -82,7 +82,7 @@ struct World {
     }
   }
   void add(const std::string& key) { say(bytes_of(c10d::Add{.key = key, .delta = 1})); }
-  // One thing that was to be done soon; false: there is none.
+  // Does one piece of deferred work; false if there was none.
   bool step() {
     if (process.soon.empty()) return false;
     const auto what = std::move(process.soon.front());
@@ -91,7 +91,7 @@ struct World {
     logs.flush();
     return true;
   }
-  // Whoever reads what there is of it has what this store has.
+  // A reader of the log so far has the same state as this store.
   bool is_kept() {
     ReplayedProcess next(window);
     next.read();
@@ -112,9 +112,9 @@ struct World {
 
 }  // namespace
 
-TEST_CASE("a log that begins anew has everything at any moment, the old one or the new one") {
+TEST_CASE("a log that restarts is complete at any moment, either the old one or the new one") {
   World world;
-  // More than a slice of an image.
+  // Larger than a slice of an image.
   const std::string value(1 << 20, 'v');
   for (int key = 0; key < 12; ++key) {
     world.say(bytes_of(c10d::Set{.key = "k" + std::to_string(key), .value = value}));
@@ -122,7 +122,7 @@ TEST_CASE("a log that begins anew has everything at any moment, the old one or t
   while (world.step()) continue;
   REQUIRE(contents_of(world.process.store()).size() == 12);
   world.logs.shorten(world.kept, replayed_job);
-  // Before the image has begun this is answered at once.
+  // Before the image has started this is answered at once.
   world.add("a");
   CHECK(world.is_kept());
   int steps = 0;
@@ -139,7 +139,7 @@ TEST_CASE("a log that begins anew has everything at any moment, the old one or t
   CHECK(world.is_kept());
 }
 
-TEST_CASE("whoever loses a part of an image is given another one, from its beginning") {
+TEST_CASE("a keeper that loses a part of an image gets another one, from its start") {
   World world;
   const std::string value(1 << 20, 'v');
   for (int key = 0; key < 12; ++key) {
@@ -157,7 +157,7 @@ TEST_CASE("whoever loses a part of an image is given another one, from its begin
   CHECK(world.is_kept());
 }
 
-TEST_CASE("an image waits for whoever keeps it, and goes on when it is told to") {
+TEST_CASE("an image waits for its keeper and resumes on request") {
   World world;
   const std::string value(1 << 20, 'v');
   for (int key = 0; key < 12; ++key) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A store that goes on in another process: workers of several nodes ask one after the other of a
-// chain of processes, each of which has read what the one before has written down, and see one
-// store. What is said to a node leaves only when the next process knows why.
+// A store that continues in another process. Workers of several nodes use a chain of processes one
+// after the other, each of which has read the log of its predecessor, and see one store. A message
+// to a node leaves only when the next process has its cause.
 
 #include <doctest/doctest.h>
 
@@ -62,7 +62,7 @@ class Played {
 
  private:
   struct Asked {
-    std::size_t at = 0;  // of the history of its key, where it is an ADD
+    std::size_t at = 0;  // in the history of its key, for an ADD
     std::size_t key = 0;
     char kind = 'a';
   };
@@ -115,7 +115,7 @@ class Played {
     }
   }
 
-  // Several requests may be under way in one connection, and one may arrive in parts.
+  // Several requests may be in flight on one connection, and one may arrive in parts.
   void ask(Node& node, Worker& worker) {
     if (worker.asked.size() > 3) return;
     const std::size_t key = roll(history_.size());
@@ -167,7 +167,7 @@ class Played {
       }
     }
     if (node.agent.room(worker.stream) < bytes.size()) return;
-    // A waiting client says nothing else before it is answered.
+    // A waiting client sends nothing else before it has its answer.
     if (!worker.asked.empty() && worker.asked.back().kind == 'w' && asked.kind == 'a') {
       history_[key].pop_back();
     }
@@ -187,7 +187,7 @@ class Played {
       leader_->work();
       synchronise();
       auto& down = leader_->down[at];
-      if (leader_->image) break;  // whoever comes next does not know yet why it is said
+      if (leader_->image) break;  // the next process does not know the cause yet
       if (!down.empty() && (all || roll(2) == 0)) {
         link::StreamFrameReader records(std::string_view(down.front()).substr(4));
         REQUIRE(records.round());
@@ -199,7 +199,7 @@ class Played {
     } while (all && (!node.up.empty() || !leader_->down[at].empty()));
   }
 
-  // Before anything that was said arrives. The log is cut anywhere.
+  // Before any message arrives. The log is cut at a random place.
   void synchronise() {
     if (leader_->image) return;
     std::string bytes = leader_->log.take();
@@ -233,7 +233,7 @@ class Played {
     begin_image();
   }
 
-  // Whoever comes next begins with what there is at some moment.
+  // The next process starts with the state at some moment.
   void begin_image() {
     leader_->work();
     next_ = std::make_unique<ReplayedProcess>();
@@ -248,7 +248,7 @@ class Played {
     REQUIRE(!leader_->image->is_lost());
     tell_next(leader_->image->take());
     if (!is_whole) return;
-    // What was written before it is in it.
+    // It includes everything that was written before it.
     const std::string bytes = leader_->log.take();
     tell_next(bytes.substr(*leader_->image->at() - taken));
     leader_->image.reset();
@@ -326,7 +326,7 @@ class Played {
 
 }  // namespace
 
-TEST_CASE("a store that goes on in one process after the other is one store to all workers") {
+TEST_CASE("a store that moves from process to process is one store to all workers") {
   std::size_t answered = 0;
   int takeovers = 0;
   int images = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// One of several cpprunds on a stage: its ReplicaController is the real one; who judges, whom it
-// serves and whom it dials are the test's.
+// One of several cpprunds with a real ReplicaController; the test plays etcd, the coordinator and
+// the peers.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@
 
 namespace cpprun::test {
 
-// A coordinator without jobs that keeps in mind what it was told.
+// A coordinator without jobs that records its calls.
 class StagedServer : public ReplicatedCoordinator {
  public:
   explicit StagedServer(StagedLoop& loop)
@@ -69,7 +69,7 @@ class StagedServer : public ReplicatedCoordinator {
   std::optional<TimePoint> until_;
 };
 
-// What it wishes for, and is told by whoever has staged it.
+// Records the events that it receives; the test sends the actions.
 struct StagedElection : Elector {
   explicit StagedElection(Told its) : told(std::move(its)) {}
   void start() override {}
@@ -106,7 +106,7 @@ struct StagedDaemon {
     election->told(action);
     loop.run_until_idle();
   }
-  // It wins in etcd, and may speak for two seconds.
+  // Wins the election in etcd with a lease of two seconds.
   void win(etcd::Revision epoch = 5) {
     etcd_says(election::Found{});
     etcd_says(election::Leads{epoch, loop.now() + std::chrono::seconds(2)});

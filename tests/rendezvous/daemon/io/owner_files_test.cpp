@@ -40,7 +40,7 @@ std::string refusal(const Directory& directory) {
 
 }  // namespace
 
-TEST_CASE("each file has its owner's name, and what editors leave behind is passed over") {
+TEST_CASE("each file is named after its owner, and editor backups are ignored") {
   const Directory directory;
   put(directory, "bob", "b");
   put(directory, "alice", "a");
@@ -58,7 +58,7 @@ TEST_CASE("each file has its owner's name, and what editors leave behind is pass
   CHECK(files->passed_over == std::vector<std::string>{".bob.swp", "bob.bak", "bob~"});
 }
 
-TEST_CASE("one file that is wrong is the reason why none is taken") {
+TEST_CASE("one invalid file rejects the whole directory") {
   const Directory directory;
   put(directory, "alice", "a");
   put(directory, "bob", "b", 0644);
@@ -76,7 +76,7 @@ TEST_CASE("one file that is wrong is the reason why none is taken") {
   CHECK(refusal(directory).ends_with("/more\": a directory, not a regular file"));
 }
 
-TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
+TEST_CASE("a directory without a secret, or a missing one, is rejected") {
   const Directory directory;
   CHECK(refusal(directory) ==
         "cannot use the secrets in \"" + directory.path() +
@@ -92,7 +92,7 @@ TEST_CASE("a folder that holds nobody's secret, or is not there, is refused") {
         "cannot use the secrets in \"" + directory.path() + "/gone\": No such file or directory");
 }
 
-TEST_CASE("a folder that others may change is refused with the command that helps") {
+TEST_CASE("a directory that other users can write to is rejected with a chmod command") {
   const Directory directory;
   put(directory, "alice", "a");
   REQUIRE(::chmod(directory.path().c_str(), 0755) == 0);
@@ -101,19 +101,19 @@ TEST_CASE("a folder that others may change is refused with the command that help
   CHECK(refusal(directory) == "cannot use the secrets in \"" + directory.path() +
                                   "\": writable by other users (mode 0770); chmod 700 " +
                                   directory.path());
-  // As Kubernetes mounts a Secret: nothing in it can be replaced, and what is added is judged.
+  // As Kubernetes mounts a Secret: the sticky bit protects its files, and a new file is checked.
   REQUIRE(::chmod(directory.path().c_str(), 01777) == 0);
   CHECK(refusal(directory) == "taken");
   REQUIRE(::chmod(directory.path().c_str(), 0700) == 0);
   if (::geteuid() != 0) {
-    std::puts("skipped: only root can give folders away");
+    std::puts("skipped: only root can change the owner of a directory");
     return;
   }
   REQUIRE(::chown(directory.path().c_str(), 65534, 65534) == 0);
   CHECK(refusal(directory).find("owned by uid 65534") != std::string::npos);
 }
 
-TEST_CASE("one file is one owner's, and a daemon may have none") {
+TEST_CASE("a single secret file belongs to one owner, and a daemon may have none") {
   const Directory directory;
   put(directory, "key", "a");
   DaemonOptions options;
@@ -127,7 +127,7 @@ TEST_CASE("one file is one owner's, and a daemon may have none") {
   CHECK(files->owners.front().name == "default");
 }
 
-TEST_CASE("the user's own file is taken where it is there, and no other was named") {
+TEST_CASE("the user's secret file is used if it exists and no other file was given") {
   const Directory directory;
   DaemonOptions options;
   options.own_secret_file = directory.path() + "/key";
@@ -136,14 +136,14 @@ TEST_CASE("the user's own file is taken where it is there, and no other was name
   put(directory, "key", "a");
   resolve_secret_file(options);
   CHECK(options.secret_file == directory.path() + "/key");
-  // A link that leads nowhere is something, and is refused by who reads it.
+  // A dangling link counts as present and is rejected when it is read.
   REQUIRE(::symlink("/nonexistent", (directory.path() + "/link").c_str()) == 0);
   DaemonOptions linked;
   linked.own_secret_file = directory.path() + "/link";
   resolve_secret_file(linked);
   CHECK(linked.has_secrets());
   CHECK_FALSE(read_owner_files(linked));
-  // Where no directory can be there is none.
+  // A path below a regular file counts as missing.
   DaemonOptions barred;
   barred.own_secret_file = directory.path() + "/key/secret";
   resolve_secret_file(barred);

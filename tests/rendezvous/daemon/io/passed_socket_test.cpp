@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is found at descriptor 3, in a child that has something there.
+// Checks descriptor 3 in a child process.
 
 #include "rendezvous/daemon/io/service.h"
 
@@ -21,8 +21,7 @@ using namespace cpprun;
 
 namespace {
 
-// What is said of that descriptor, as number 3; empty: it is taken, closed on exec and never
-// blocks.
+// The rejection of `descriptor` as number 3; empty: it is accepted, close-on-exec and non-blocking.
 std::string said_of(int descriptor, int count = 1) {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
@@ -75,17 +74,17 @@ bool says(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("a listening TCP socket is taken") {
+TEST_CASE("a listening TCP socket is accepted") {
   const auto socket = bound(AF_INET, SOCK_STREAM, true);
   CHECK(said_of(socket.get()) == "");
 }
 
-TEST_CASE("nothing is looked at where nothing was passed") {
+TEST_CASE("no descriptor is checked if none was passed") {
   const auto socket = bound(AF_INET, SOCK_DGRAM, false);
   CHECK(said_of(socket.get(), 0) == "");
 }
 
-TEST_CASE("whatever else is there is refused by what it is") {
+TEST_CASE("any other descriptor is rejected by its type") {
   CHECK(says(said_of(bound(AF_INET, SOCK_STREAM, false).get()),
              "descriptor 3 is a TCP socket that does not listen on 127.0.0.1:"));
   CHECK(says(said_of(bound(AF_INET, SOCK_DGRAM, false).get()),
@@ -98,7 +97,7 @@ TEST_CASE("whatever else is there is refused by what it is") {
   CHECK(says(said_of(-1), "descriptor 3 is not open;"));
 }
 
-TEST_CASE("of more than one the first few are named, however many are announced") {
+TEST_CASE("a rejection of several sockets names the first few") {
   const auto socket = bound(AF_INET, SOCK_STREAM, true);
   CHECK(says(said_of(socket.get(), 2),
              "cannot serve on 2 passed sockets (descriptor 3 is a "

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// It leads by etcd, and "bravo" has everything.
+// The leader, elected through etcd, with "bravo" in sync.
 struct StagedLeader : StagedDaemon {
   StagedLeader() {
     win();
@@ -39,13 +39,13 @@ struct StagedLeader : StagedDaemon {
 
 // --- trouble with etcd ---------------------------------------------------------------------------
 
-TEST_CASE("an etcd that answers again and is full still is not waited for") {
+TEST_CASE("an etcd that answers again but is still full is not waited for") {
   StagedLeader alpha;
   CHECK(alpha.set.keep("job", "1") > 0);
   alpha.etcd_says(election::Unwritable{"it is full", true});
   CHECK(alpha.set.keep("job", "2") == 0);
-  alpha.etcd_says(election::Unreachable{"nobody answers"});
-  CHECK(alpha.set.seen().trouble == "nobody answers");
+  alpha.etcd_says(election::Unreachable{"no response"});
+  CHECK(alpha.set.seen().trouble == "no response");
   alpha.etcd_says(election::Reachable{});
   CHECK(alpha.set.seen().trouble == "it is full");
   CHECK(alpha.set.keep("job", "3") == 0);
@@ -54,29 +54,29 @@ TEST_CASE("an etcd that answers again and is full still is not waited for") {
   CHECK(alpha.set.keep("job", "4") > 0);
 }
 
-TEST_CASE("an etcd that does not answer is waited for where nobody else has what is told") {
+TEST_CASE("a leader waits for an unreachable etcd only if no standby is in sync") {
   StagedDaemon alone;
   alone.win();
   const auto number = alone.set.keep("job", "1");
   REQUIRE(number > 0);
-  alone.etcd_says(election::Unreachable{"nobody answers"});
+  alone.etcd_says(election::Unreachable{"no response"});
   CHECK(alone.server.kept_in_etcd < number);
   CHECK(alone.set.keep("job", "2") > 0);
-  alone.etcd_says(election::Unwritable{"nobody takes it"});
+  alone.etcd_says(election::Unwritable{"no writes"});
   CHECK(alone.server.kept_in_etcd < number);
-  // It leads on, whatever etcd has of it.
+  // A renewed lease releases the replies, although etcd lacks the records.
   alone.etcd_says(election::Renewed{alone.loop.now() + 2s});
   CHECK(alone.server.kept_in_etcd > number);
   CHECK(alone.set.keep("job", "3") == 0);
 
   StagedLeader alpha;
   const auto known = alpha.set.keep("job", "1");
-  alpha.etcd_says(election::Unreachable{"nobody answers"});
+  alpha.etcd_says(election::Unreachable{"no response"});
   CHECK(alpha.server.kept_in_etcd == known);
   CHECK(alpha.set.keep("job", "2") == 0);
 }
 
-TEST_CASE("one record that etcd cannot have is said once, and is no trouble of the others") {
+TEST_CASE("a record that is too large for etcd is reported once and does not affect others") {
   StagedLeader alpha;
   const auto number = alpha.set.keep("job", "much");
   const auto before = alpha.said.size();
@@ -88,9 +88,9 @@ TEST_CASE("one record that etcd cannot have is said once, and is no trouble of t
   CHECK(alpha.set.keep("other", "1") > 0);
 }
 
-// --- handing over --------------------------------------------------------------------------------
+// --- transfer of leadership ----------------------------------------------------------------------
 
-TEST_CASE("a hand-over that etcd does not know enough for leaves everything as it was") {
+TEST_CASE("a transfer that etcd rejects leaves the leader in place") {
   StagedLeader alpha;
   const auto renewed = alpha.loop.now() + 3s;
   alpha.hand_over();
@@ -102,12 +102,12 @@ TEST_CASE("a hand-over that etcd does not know enough for leaves everything as i
   CHECK(alpha.server.speaks_until() == renewed);
   CHECK(alpha.answer == "refused: so it is; this cpprund stays the leader; retry");
   CHECK(alpha.says("so it is; this cpprund stays the leader"));
-  // As often as somebody asks.
+  // Another attempt is possible.
   alpha.hand_over();
   CHECK(alpha.election->all<election::HandOver>().size() == 2);
 }
 
-TEST_CASE("a hand-over that is refused in the moment in which it is asked for is answered then") {
+TEST_CASE("a transfer that is rejected at once is answered at once") {
   StagedLeader alpha;
   alpha.election->answers_at_once = [&](const election::Event& command) {
     if (std::holds_alternative<election::HandOver>(command)) {
@@ -123,7 +123,7 @@ TEST_CASE("a hand-over that is refused in the moment in which it is asked for is
   }
 }
 
-TEST_CASE("who has everything is made known after a hand-over that was none") {
+TEST_CASE("the set of synced standbys is published after a rejected transfer") {
   StagedLeader alpha;
   alpha.hand_over();
   const auto before = alpha.election->all<election::Publish>().size();
@@ -135,7 +135,7 @@ TEST_CASE("who has everything is made known after a hand-over that was none") {
   CHECK(alpha.election->all<election::Publish>().back().synced.empty());
 }
 
-TEST_CASE("who ends and cannot hand over withdraws") {
+TEST_CASE("a leader that exits and cannot transfer leadership withdraws") {
   StagedLeader alpha;
   bool is_over = false;
   alpha.set.leave([&] { is_over = true; });
@@ -149,7 +149,7 @@ TEST_CASE("who ends and cannot hand over withdraws") {
   CHECK(is_over);
 }
 
-TEST_CASE("nothing is handed over while nobody could win") {
+TEST_CASE("leadership is not transferred while etcd accepts no writes") {
   StagedLeader alpha;
   alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space"});
   alpha.hand_over();
@@ -158,7 +158,7 @@ TEST_CASE("nothing is handed over while nobody could win") {
         "a:2379 is out of space; this cpprund stays the leader");
   CHECK(alpha.election->all<election::HandOver>().empty());
   CHECK(alpha.may_speak());
-  // It cannot be told to stay.
+  // An exit cannot be refused.
   alpha.set.leave([] {});
   alpha.loop.pass(bounds::last_words);
   CHECK(alpha.election->all<election::HandOver>().empty());
@@ -166,11 +166,11 @@ TEST_CASE("nothing is handed over while nobody could win") {
   CHECK(alpha.says("exiting without a new leader, because etcd accepts no writes"));
 }
 
-TEST_CASE("an etcd that is found to be full when somebody hands over keeps the lead where it is") {
+TEST_CASE("a transfer is rejected if etcd turns out to be full") {
   StagedLeader alpha;
   alpha.set.hand_over([&](const Result<std::string>& its) { alpha.answer = its.error().reason; });
   alpha.loop.run_until_idle();
-  // Nobody has to wait for that.
+  // The leader keeps replying meanwhile.
   CHECK(alpha.may_speak());
   alpha.etcd_says(election::Unwritable{"etcd at a:2379 is out of space", true});
   CHECK(alpha.answer ==
@@ -180,7 +180,7 @@ TEST_CASE("an etcd that is found to be full when somebody hands over keeps the l
   CHECK(alpha.may_speak());
 }
 
-TEST_CASE("whoever says that it is met where the leader is is not taken") {
+TEST_CASE("a standby that advertises the leader's address is rejected") {
   StagedLeader alpha;
   const auto twin = std::make_shared<StagedLink>();
   alpha.set.adopt(twin,
@@ -196,9 +196,9 @@ TEST_CASE("whoever says that it is met where the leader is is not taken") {
         "--advertise");
 }
 
-TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
+TEST_CASE("a leader that exits during a transfer exits even if it is deposed meanwhile") {
   StagedLeader alpha;
-  // It does not say that it has that.
+  // "bravo" does not acknowledge this record.
   alpha.set.keep("job", "1");
   alpha.hand_over();
   bool is_over = false;
@@ -211,9 +211,9 @@ TEST_CASE("who is to end while it hands over, and is deposed meanwhile, ends") {
   CHECK(is_over);
 }
 
-// --- how it is called ----------------------------------------------------------------------------
+// --- the name ------------------------------------------------------------------------------------
 
-TEST_CASE("a name that is too long is not etcd's fault") {
+TEST_CASE("a name that is too long is rejected before etcd sees it") {
   StagedLoop loop;
   StagedServer server(loop);
   StagedDaemon other;
@@ -225,9 +225,9 @@ TEST_CASE("a name that is too long is not etcd's fault") {
   CHECK(started.error().reason.starts_with("--name: a name must have 1 to 255 bytes"));
 }
 
-// --- two of one name -----------------------------------------------------------------------------
+// --- two cpprunds with one name ------------------------------------------------------------------
 
-TEST_CASE("a leader of the same name at another place is somebody else, and is asked") {
+TEST_CASE("a leader with the same name at another address is followed") {
   StagedDaemon alpha;
   alpha.etcd_says(election::LeaderIs{6, "alpha#9", "elsewhere:1", {}});
   CHECK(alpha.dialled == "elsewhere:1");
@@ -261,7 +261,7 @@ TEST_CASE("a standby accepts no standby, and a member that dials itself is disco
   CHECK_FALSE(alpha.set.seen().leads);
 }
 
-TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier epoch") {
+TEST_CASE("a leader rejects a standby that knows a later epoch") {
   StagedDaemon alpha;
   alpha.win(5);
   auto link = std::make_shared<StagedLink>();
@@ -277,7 +277,7 @@ TEST_CASE("whoever has heard of a later epoch is not taken by one of an earlier 
   CHECK(std::get<link::Refused>(link->messages.front()).reason ==
         "the standby knows epoch 6, newer than the leader's epoch 5: another cpprund has become "
         "the leader");
-  // Its right is etcd's to take.
+  // Only etcd can revoke its lease.
   CHECK(alpha.may_speak());
 }
 

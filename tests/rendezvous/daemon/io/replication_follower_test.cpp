@@ -16,7 +16,7 @@ using Kind = link::StandbyRecord::Kind;
 
 namespace {
 
-// One that stands by for a place where the test is.
+// A follower whose leader is the test.
 struct Staged {
   Staged()
       : follower(
@@ -51,7 +51,7 @@ struct Staged {
     CHECK(line->callbacks.streams(std::string_view(frame).substr(4)) == "");
     loop.run_until_idle();
   }
-  // An image that begins and comes to its end.
+  // A complete image of a log.
   void hear_image() {
     for (const Kind kind : {Kind::log_begins, Kind::log, Kind::log_whole}) hear(kind, "x");
   }
@@ -66,7 +66,7 @@ struct Staged {
 
   StagedLoop loop;
   std::vector<std::string> said;
-  std::string refusal;  // of a link
+  std::string refusal;  // the reason why no link can be opened; empty: it opens
   Result<void> replica;
   std::shared_ptr<StagedDial::Line> line;
   int lines = 0;
@@ -78,7 +78,7 @@ struct Staged {
 
 }  // namespace
 
-TEST_CASE("each link is made anew, with what is the secret then") {
+TEST_CASE("each link is opened with the current secret") {
   Staged staged;
   CHECK(staged.lines == 1);
   staged.line->callbacks.down("its secret is another one");
@@ -93,7 +93,7 @@ TEST_CASE("each link is made anew, with what is the secret then") {
   CHECK(staged.line->is_dialled);
 }
 
-TEST_CASE("nobody is dialled after whoever is followed is left, even as it is found to be lost") {
+TEST_CASE("a follower that has left does not reconnect") {
   Staged staged;
   staged.come_up();
   staged.follower.leave();
@@ -102,7 +102,7 @@ TEST_CASE("nobody is dialled after whoever is followed is left, even as it is fo
   CHECK(staged.line->is_hung_up);
 }
 
-TEST_CASE("own sleep is no silence of the one that leads") {
+TEST_CASE("a follower's own suspension does not count as silence of the leader") {
   Staged staged;
   staged.come_up();
   staged.loop.sleep(60s);
@@ -113,14 +113,14 @@ TEST_CASE("own sleep is no silence of the one that leads") {
   CHECK(staged.lost == 1);
 }
 
-TEST_CASE("a store that cannot be followed is asked for anew at once, and then less and less") {
+TEST_CASE("a store that cannot be replicated is requested again, with a growing delay") {
   Staged staged;
   staged.come_up();
   staged.replica = failure("there is no room");
   staged.hear_image();
   CHECK(staged.whole == 0);
   CHECK(staged.asked_anew() == 1);
-  // What comes of it meanwhile is nothing to ask again for.
+  // Later entries of the same log cause no further request.
   staged.hear(Kind::log, "y");
   CHECK(staged.asked_anew() == 1);
   int images = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// One that leads jobs without stores, and whoever stands by for it.
+// A leader of jobs without stores, with its standbys.
 struct Leader {
   Leader()
       : routes(connections, {.loop = {.now = [this] { return loop.now(); }}}),
@@ -35,7 +35,7 @@ struct Leader {
                   .make_known =
                       [this](const Names& names) {
                         asked = names;
-                        if (ends_where_asked) standbys.end("it leads no more");
+                        if (ends_where_asked) standbys.end("lost leadership");
                       },
                   .changed = [](const Names&) {}}) {
     standbys.begin({.name = "alpha", .cluster = "c", .version = "1", .epoch = 1});
@@ -51,14 +51,14 @@ struct Leader {
     loop.run_until_idle();
     return link;
   }
-  // One that has everything, and may lead.
+  // A standby that is in sync and published in etcd.
   std::shared_ptr<StagedLink> stand_by(const std::string& name) {
     auto link = adopt(name);
     has_all(*link);
     standbys.known(asked);
     return link;
   }
-  // It says that it has everything that it was told.
+  // Acknowledges all records that were sent on the link.
   void has_all(StagedLink& link) {
     const auto last = link::read_standby_frame(std::string_view(link.frames.back()).substr(4));
     REQUIRE(last);
@@ -66,9 +66,8 @@ struct Leader {
               link::standby_frame({.kind = Kind::has, .number = last->number}).substr(4)) == "");
     loop.run_until_idle();
   }
-  // Of the kind that is said all the time.
-  void beat(StagedLink& link) { link.callbacks.message(link::Heartbeat{}); }
-  bool is_told() const { return kept >= awaited; }
+  void heartbeat(StagedLink& link) { link.callbacks.message(link::Heartbeat{}); }
+  bool replies_are_released() const { return kept >= awaited; }
   bool says(const std::string& words) const {
     return std::ranges::any_of(said, [&](const auto& it) { return it.find(words) != it.npos; });
   }
@@ -81,73 +80,73 @@ struct Leader {
   std::uint64_t awaited = 0;
   std::uint64_t kept = 0;
   Names asked;
-  bool ends_where_asked = false;  // as where etcd says that another one leads
+  bool ends_where_asked = false;  // as if etcd names another leader at this point
   ReplicationLeader standbys;
 };
 
 }  // namespace
 
-TEST_CASE("nodes are told what the one that stands by has") {
+TEST_CASE("replies wait until a standby has the record") {
   Leader leader;
   const auto bravo = leader.adopt("bravo");
   CHECK(leader.asked.empty());
   leader.has_all(*bravo);
   CHECK(leader.asked == Names{"alpha", "bravo"});
   leader.standbys.known(leader.asked);
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
   leader.standbys.keep("job", "record");
-  CHECK_FALSE(leader.is_told());
+  CHECK_FALSE(leader.replies_are_released());
   leader.has_all(*bravo);
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
 }
 
-TEST_CASE("one that is there but too slow is waited for a second, and then is not to lead") {
+TEST_CASE("a standby that is alive but too slow loses its sync after one second") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
-    leader.beat(*bravo);
+    leader.heartbeat(*bravo);
     leader.loop.pass(100ms);
   }
   CHECK(leader.says("bytes behind for 1 s; it cannot become the leader"));
   CHECK(leader.asked == Names{"alpha"});
-  // It may lead until that is known.
-  CHECK_FALSE(leader.is_told());
+  // It remains eligible until etcd has the change.
+  CHECK_FALSE(leader.replies_are_released());
   leader.standbys.known(leader.asked);
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
   CHECK(bravo->ended.empty());
-  // It has what it lacked: it counts again.
+  // After it has caught up it counts again.
   leader.has_all(*bravo);
   CHECK(leader.asked == Names{"alpha", "bravo"});
   leader.standbys.known(leader.asked);
   leader.standbys.keep("job", "another record");
-  CHECK_FALSE(leader.is_told());
+  CHECK_FALSE(leader.replies_are_released());
   leader.has_all(*bravo);
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
 }
 
-TEST_CASE("of what a standby does not take no more than a bound waits for it") {
+TEST_CASE("a standby that accepts no data is dropped when it is too far behind") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
   const std::string record(8 * 1024 * 1024, 'x');
   bravo->takes_more = false;
   leader.standbys.keep("job", record);
   for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
-    leader.beat(*bravo);
+    leader.heartbeat(*bravo);
     leader.loop.pass(100ms);
   }
   CHECK(leader.says("is out of sync"));
-  for (auto told = record.size(); told < bounds::standby_bytes_behind_max; told += record.size()) {
+  for (auto sent = record.size(); sent < bounds::standby_bytes_behind_max; sent += record.size()) {
     CHECK(bravo->ended.empty());
     leader.standbys.keep("job", record);
-    leader.beat(*bravo);
+    leader.heartbeat(*bravo);
     leader.loop.pass(bounds::standby_beat);
   }
   CHECK(leader.says("the stores change faster than the network can send the changes"));
   CHECK_FALSE(bravo->ended.empty());
 }
 
-TEST_CASE("two that are too slow at once are left by one that leads no more when it says so") {
+TEST_CASE("a leader that loses leadership while it drops one slow standby ends all standbys") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
   const auto charlie = leader.stand_by("charlie");
@@ -155,35 +154,35 @@ TEST_CASE("two that are too slow at once are left by one that leads no more when
   leader.ends_where_asked = true;
   for (auto waited = 0ms; waited < 2 * bounds::standby_silence; waited += 100ms) {
     for (StagedLink* const each : {bravo.get(), charlie.get()}) {
-      if (each->ended.empty()) leader.beat(*each);
+      if (each->ended.empty()) leader.heartbeat(*each);
     }
     leader.loop.pass(100ms);
   }
   CHECK_FALSE(leader.standbys.is_begun());
-  CHECK(bravo->ended == "it leads no more");
-  CHECK(charlie->ended == "it leads no more");
+  CHECK(bravo->ended == "lost leadership");
+  CHECK(charlie->ended == "lost leadership");
   CHECK(std::ranges::count_if(leader.said, [](const std::string& it) {
           return it.find("is out of sync") != it.npos;
         }) == 1);
 }
 
-TEST_CASE("one that says nothing is not waited for, and what all wait for then is said") {
+TEST_CASE("a silent standby is dropped, and paused replies are reported with the reason") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(leader.says("lost standby \"bravo\": no message for 1 s"));
-  CHECK_FALSE(leader.is_told());
+  CHECK_FALSE(leader.replies_are_released());
   CHECK_FALSE(leader.says("replies to all nodes are paused"));
   // etcd does not answer.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(leader.says(
       "replies to all nodes are paused: standby \"bravo\" is lost, and etcd still lists it"));
   leader.standbys.known({"alpha"});
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
 }
 
-TEST_CASE("own sleep is no silence of those that stand by") {
+TEST_CASE("the leader's own suspension does not count as silence of its standbys") {
   Leader leader;
   const auto bravo = leader.stand_by("bravo");
   leader.standbys.keep("job", "record");
@@ -191,16 +190,16 @@ TEST_CASE("own sleep is no silence of those that stand by") {
   leader.loop.pass(2 * bounds::standby_beat);
   CHECK(bravo->ended.empty());
   leader.has_all(*bravo);
-  CHECK(leader.is_told());
+  CHECK(leader.replies_are_released());
   CHECK(leader.asked == Names{"alpha", "bravo"});
-  // Whatever was heard before the alarm could ring: a second of silence is one.
+  // Silence counts from the wake-up, whatever was received before it.
   leader.loop.sleep(60s);
-  leader.beat(*bravo);
+  leader.heartbeat(*bravo);
   leader.loop.pass(bounds::standby_silence + 2 * bounds::standby_beat);
   CHECK(leader.says("lost standby \"bravo\": no message for 1 s"));
 }
 
-TEST_CASE("a standby that comes anew takes its own place, and one of the same name does not") {
+TEST_CASE("a standby that reconnects is accepted, and another one with its name is rejected") {
   Leader leader;
   const auto bravo = leader.adopt("bravo#1");
   leader.has_all(*bravo);
@@ -212,14 +211,14 @@ TEST_CASE("a standby that comes anew takes its own place, and one of the same na
   const auto again = leader.adopt("bravo#1");
   CHECK(bravo->ended == "it reconnected");
   CHECK(std::holds_alternative<link::Leads>(again->messages.front()));
-  // Another life of it, after the one before is known to be gone.
+  // A new run of "bravo" is accepted after the old one is lost.
   leader.loop.pass(bounds::standby_silence + bounds::standby_beat);
   CHECK(again->ended == "no message for 1 s");
   const auto anew = leader.adopt("bravo#2");
   CHECK(std::holds_alternative<link::Leads>(anew->messages.front()));
 }
 
-// --- who may not stand by ------------------------------------------------------------------------
+// --- rejected standbys ---------------------------------------------------------------------------
 
 namespace {
 
@@ -244,7 +243,7 @@ link::Follow bravo_of(const std::string& cluster, int features) {
 
 }  // namespace
 
-TEST_CASE("a standby of another cluster is refused, with both names") {
+TEST_CASE("a standby of another cluster is rejected with both cluster names") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("d", link::standby_features)) ==
         "the standby belongs to cluster \"d\", the leader to \"c\"; start both with the same "
@@ -253,7 +252,7 @@ TEST_CASE("a standby of another cluster is refused, with both names") {
   CHECK(leader.standbys.seen().empty());
 }
 
-TEST_CASE("two that say that they are met at one place are not both taken") {
+TEST_CASE("a standby with the address of another one is rejected") {
   Leader leader;
   leader.stand_by("bravo");
   auto twin = bravo_of("c", link::standby_features);
@@ -262,7 +261,7 @@ TEST_CASE("two that say that they are met at one place are not both taken") {
         "standby \"bravo\" advertises the same address; give each cpprund its own --advertise");
 }
 
-TEST_CASE("a standby that cannot keep what there is to keep is refused, with both versions") {
+TEST_CASE("a standby that is too old to replicate is rejected with both versions") {
   Leader leader;
   CHECK(refusal_of(leader, bravo_of("c", 0)) ==
         "the standby's cpprund 2 is too old for the leader's cpprund 1; upgrade the standby first, "

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What the kernel refuses behind the sandbox. Each look is a child of its own: there is no way
-// back.
+// What the kernel rejects behind the sandbox. Each check runs in a child, because a process cannot
+// leave the sandbox.
 
 #include "rendezvous/daemon/io/service.h"
 
@@ -37,8 +37,8 @@ namespace {
 
 constexpr int no_landlock = 255;
 
-// The errno with which `act` fails in a process that has entered the sandbox; 0: it does not.
-// `version_min`: of Landlock, below which it is not asked.
+// The errno of `act` in a process that has entered the sandbox; 0: it succeeds. Skipped below the
+// Landlock version `version_min`.
 int outcome(const SandboxWants& wants, const std::function<bool()>& act, int version_min = 1) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -53,7 +53,7 @@ int outcome(const SandboxWants& wants, const std::function<bool()>& act, int ver
   return WEXITSTATUS(status);
 }
 
-// The same, and true where this kernel has no such Landlock, which is said.
+// Compares; if the kernel's Landlock is missing or too old it prints a note and returns true.
 bool is(int wanted, int got) {
   if (got == no_landlock) {
     std::puts("skipped: this kernel has no Landlock, or an older one");
@@ -117,7 +117,7 @@ bool binds(std::uint16_t port) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// As a container's filter: calls of Landlock fail with this, all others are allowed.
+// Like a container's seccomp filter: Landlock calls fail with this error, all others are allowed.
 void refuse_landlock(int error_number) {
   constexpr unsigned first = 444;
   constexpr unsigned last = 446;
@@ -138,14 +138,14 @@ void refuse_landlock(int error_number) {
 
 }  // namespace
 
-TEST_CASE("where a container refuses Landlock the rest is in force, and it is known why") {
+TEST_CASE("if a container blocks Landlock the rest is in force, and the reason is reported") {
   for (const int refusal : {EPERM, ENOSYS}) {
     const pid_t child = ::fork();
     if (child == 0) {
       refuse_landlock(refusal);
       const auto got = enter_sandbox({});
-      const bool is_told = got.version == 0 && got.why_none == errno_text(refusal);
-      ::_exit(is_told && got.no_privileges && opens("/etc/passwd", O_RDONLY) ? 0 : 1);
+      const bool is_reported = got.version == 0 && got.why_none == errno_text(refusal);
+      ::_exit(is_reported && got.no_privileges && opens("/etc/passwd", O_RDONLY) ? 0 : 1);
     }
     REQUIRE(child > 0);
     int status = 0;
@@ -154,25 +154,25 @@ TEST_CASE("where a container refuses Landlock the rest is in force, and it is kn
   }
 }
 
-TEST_CASE("a kernel that has Landlock and refuses it is told from one that has none") {
-  // No process has more than sixteen layers of rules.
-  const auto is_told = [] {
+TEST_CASE("a failure of Landlock is distinguished from a kernel without it") {
+  // A process can have at most sixteen layers of rules.
+  const auto is_reported = [] {
     SandboxInForce got;
     for (int layer = 0; layer < 16; ++layer) got = enter_sandbox({});
     return got.has_failed && got.version == 0 && got.why_none == errno_text(E2BIG) &&
            got.no_privileges;
   };
-  CHECK(is(0, outcome({}, is_told)));
+  CHECK(is(0, outcome({}, is_reported)));
 }
 
-TEST_CASE("behind the sandbox no file can be read, which could be before") {
+TEST_CASE("a sandboxed process cannot read files that it could read before") {
   REQUIRE(opens("/etc/passwd", O_RDONLY));
   CHECK(is(EACCES, outcome({}, [] { return opens("/etc/passwd", O_RDONLY); })));
   CHECK(is(EACCES, outcome({}, [] { return opens("/proc/self/environ", O_RDONLY); })));
   CHECK(is(EACCES, outcome({}, [] { return opens("/", O_RDONLY | O_DIRECTORY); })));
 }
 
-TEST_CASE("behind the sandbox no file can be made, cut, moved, removed or executed") {
+TEST_CASE("a sandboxed process cannot create, truncate, move, remove or execute a file") {
   const Directory directory;
   const auto file = directory.path + "/file";
   const auto out = directory.path + "/out";
@@ -189,7 +189,7 @@ TEST_CASE("behind the sandbox no file can be made, cut, moved, removed or execut
   CHECK_FALSE(directory.has("/out"));
 }
 
-TEST_CASE("what stays readable can be read, and nothing beside it") {
+TEST_CASE("only the listed paths stay readable") {
   const Directory directory;
   const auto file = directory.path + "/file";
   REQUIRE(opens(file, O_WRONLY | O_CREAT));
@@ -202,7 +202,7 @@ TEST_CASE("what stays readable can be read, and nothing beside it") {
   CHECK(is(0, outcome({.readable = {"/no/such/file"}}, [] { return true; })));
 }
 
-TEST_CASE("the socket for tools can be made in its folder, and both be removed, and nothing else") {
+TEST_CASE("the control socket and its directory can be created and removed, and nothing else") {
   const Directory directory;
   const DoorDirectory door{.parent = directory.path, .name = "in"};
   REQUIRE(make_door_directory(door));
@@ -222,14 +222,14 @@ TEST_CASE("the socket for tools can be made in its folder, and both be removed, 
                            [&] { return opens(directory.path + "/out", O_WRONLY | O_CREAT); })));
 }
 
-TEST_CASE("a link in place of the folder for the socket opens nothing behind it") {
+TEST_CASE("a symbolic link in place of the socket's directory grants no access") {
   const Directory directory;
   REQUIRE(::symlink("/etc", (directory.path + "/out").c_str()) == 0);
   const DoorDirectory door{.parent = directory.path, .name = "out"};
   CHECK(is(EACCES, outcome({.door = door}, [] { return opens("/etc", O_RDONLY | O_DIRECTORY); })));
 }
 
-TEST_CASE("behind the sandbox nothing is connected to by TCP, and no port is chosen") {
+TEST_CASE("a sandboxed process cannot connect over TCP or bind a given port") {
   const Listener listener;
   REQUIRE(listener.answers());
   CHECK(is(EACCES, outcome(
@@ -241,7 +241,7 @@ TEST_CASE("behind the sandbox nothing is connected to by TCP, and no port is cho
                   {}, [] { return binds(0); }, 4)));
 }
 
-TEST_CASE("behind the sandbox nobody outside is signalled, whoever is started in it is") {
+TEST_CASE("a sandboxed process can signal its children and no process outside") {
   CHECK(is(EPERM, outcome(
                       {}, [] { return ::kill(::getppid(), 0) == 0; }, 6)));
   const auto ends_its_child = [] {
@@ -255,12 +255,12 @@ TEST_CASE("behind the sandbox nobody outside is signalled, whoever is started in
   CHECK(is(0, outcome({}, ends_its_child, 6)));
 }
 
-TEST_CASE("/dev/null stays, for descriptors that are kept in reserve") {
+TEST_CASE("/dev/null stays open for reserve descriptors") {
   CHECK(is(0, outcome({}, [] { return opens("/dev/null", O_RDWR); })));
   CHECK(is(EACCES, outcome({}, [] { return opens("/dev/zero", O_RDONLY); })));
 }
 
-TEST_CASE("no privileges are gained from then on, with Landlock or without") {
+TEST_CASE("a sandboxed process cannot gain privileges, with or without Landlock") {
   const auto is_set = [] { return ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1; };
   CHECK(outcome({}, is_set, 0) == 0);
 #ifndef __SANITIZE_ADDRESS__

@@ -22,7 +22,7 @@ std::unique_ptr<SharedRing> ring_of(std::size_t bytes) {
   return *std::move(ring);
 }
 
-// Of shared memory, which rings are made of and the heap is not.
+// Resident shared memory, which the rings use and the heap does not.
 std::uint64_t resident_bytes() {
   std::ifstream status("/proc/self/status");
   std::uint64_t kibibytes = 0;
@@ -38,7 +38,7 @@ SharedRing::Entry entry_of(std::uint64_t ticket) {
 
 }  // namespace
 
-TEST_CASE("what was put comes out in order, however often the ring goes round") {
+TEST_CASE("entries come out in order when the ring wraps around") {
   const auto ring = ring_of(1024);
   std::uint64_t put = 0;
   std::uint64_t taken = 0;
@@ -59,7 +59,7 @@ TEST_CASE("what was put comes out in order, however often the ring goes round") 
   CHECK(taken > 500);
 }
 
-TEST_CASE("whoever had taken everything is to be woken, and nobody else") {
+TEST_CASE("only a put into a drained ring wakes the reader") {
   const auto ring = ring_of(1024);
   CHECK(ring->put(entry_of(1), "a") == SharedRing::Put::wake);
   CHECK(ring->put(entry_of(2), "b") == SharedRing::Put::quiet);
@@ -71,7 +71,7 @@ TEST_CASE("whoever had taken everything is to be woken, and nobody else") {
   CHECK(ring->put(entry_of(4), "d") == SharedRing::Put::wake);
 }
 
-TEST_CASE("a ring that is emptied again and again uses no more than its beginning") {
+TEST_CASE("a ring that is emptied repeatedly does not grow its resident memory") {
   const auto ring = ring_of(64 << 20);
   const std::string bytes(1000, 'x');
   const std::uint64_t before = resident_bytes();
@@ -88,7 +88,7 @@ TEST_CASE("a ring that is emptied again and again uses no more than its beginnin
   CHECK(resident_bytes() < before + (8 << 20));
 }
 
-TEST_CASE("a ring that has begun anew holds as much as any other") {
+TEST_CASE("a ring that restarts from its beginning keeps its full capacity") {
   const auto ring = ring_of(64 << 10);
   REQUIRE(ring->put(entry_of(1), std::string(2 << 10, 'x')) == SharedRing::Put::wake);
   ring->drop();
@@ -107,7 +107,7 @@ TEST_CASE("a ring that has begun anew holds as much as any other") {
   CHECK(ring->held() == 0);
 }
 
-TEST_CASE("what does not fit is not put, and what is there stays as it is") {
+TEST_CASE("an entry that does not fit is rejected, and the others stay") {
   const auto ring = ring_of(256);
   CHECK(ring->put(entry_of(1), std::string(100, 'x')) == SharedRing::Put::wake);
   CHECK(ring->put(entry_of(2), std::string(100, 'y')) == SharedRing::Put::full);
@@ -120,7 +120,7 @@ TEST_CASE("what does not fit is not put, and what is there stays as it is") {
   CHECK(ring->is_incomplete());
 }
 
-TEST_CASE("what another process has put is there when it was killed in the next moment") {
+TEST_CASE("an entry survives a SIGKILL of the process that put it") {
   const auto ring = ring_of(1 << 20);
   for (std::uint64_t run = 1; run <= 50; ++run) {
     const pid_t pid = ::fork();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A loop whose time is the test's, and ends of links that keep what is said through them.
+// A loop with the test's clock, and link ends that record what is sent through them.
 
 #include <deque>
 #include <functional>
@@ -22,7 +22,7 @@ class StagedLoop {
             .make_alarm = [this] { return std::make_unique<StagedAlarm>(*this); }};
   }
   TimePoint now() const { return now_; }
-  // What is to be done at once, and whatever that brings.
+  // Runs the posted tasks, including those that they post.
   void run_until_idle() {
     while (!soon_.empty()) {
       const auto what = std::move(soon_.front());
@@ -30,7 +30,7 @@ class StagedLoop {
       what();
     }
   }
-  // So much later; alarms ring on the way.
+  // Advances the clock and fires the alarms on the way.
   void pass(Duration time) {
     const TimePoint until = now_ + time;
     run_until_idle();
@@ -48,7 +48,7 @@ class StagedLoop {
     now_ = until;
   }
 
-  // This process does not run meanwhile: alarms ring afterwards.
+  // Advances the clock as if this process were suspended: alarms fire afterwards.
   void sleep(Duration time) { now_ += time; }
 
  private:
@@ -70,7 +70,7 @@ class StagedLoop {
   std::vector<StagedAlarm*> alarms_;
 };
 
-// As whoever was dialled has it.
+// The accepting end of a link.
 struct StagedLink : LinkEnd {
   void listen(LinkCallbacks its) override { callbacks = std::move(its); }
   void send(const link::Message& message) override { messages.push_back(message); }
@@ -85,7 +85,7 @@ struct StagedLink : LinkEnd {
   std::string ended;
 };
 
-// As whoever dials has it.
+// The connecting end of a link.
 struct StagedDial : DialledLink {
   struct Line {
     DialCallbacks callbacks;

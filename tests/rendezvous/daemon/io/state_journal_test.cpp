@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A real directory, and the process that writes into it.
+// Uses a real directory and a real writer process.
 
 #include "rendezvous/daemon/io/state_journal.h"
 
@@ -40,7 +40,6 @@ struct Fixture {
   std::string path;
 };
 
-// A daemon's side of it.
 struct Daemon {
   Result<void> open(const std::string& path, Duration timeout = 10s, bool syncs = false) {
     auto opened = StateJournal::open(
@@ -84,8 +83,7 @@ std::string refusal(const std::string& path, Duration timeout = 10s) {
 
 }  // namespace
 
-TEST_CASE(
-    "what was handed over is there after a SIGKILL in the next moment, and the newest of it") {
+TEST_CASE("the newest record survives a SIGKILL of the daemon") {
   const Fixture place;
   for (int run = 0; run < 60; ++run) {
     const pid_t pid = ::fork();
@@ -100,7 +98,7 @@ TEST_CASE(
         daemon.directory->keep("j",
                                std::to_string(word) + std::string(std::size_t(run) * 4000, 'x'));
       }
-      // More than a moment's: many jobs, each of which is there in the end.
+      // Many jobs, more than one batch.
       for (int job = 0; run == 59 && job < 100; ++job) {
         daemon.directory->keep("many" + std::to_string(job), "x");
       }
@@ -116,7 +114,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the next daemon knows when the one before was alive last") {
+TEST_CASE("the next daemon knows when its predecessor was last alive") {
   const Fixture place;
   const auto wall = [] {
     return std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
@@ -133,7 +131,7 @@ TEST_CASE("the next daemon knows when the one before was alive last") {
   const auto renewed = [&] {
     return fs::last_write_time(fs::path(place.path) / "alive") > old_time + 30min;
   };
-  // It is renewed although nothing happens.
+  // The file is renewed without any other activity.
   CHECK(daemon.until(renewed));
   daemon.directory.reset();
   Daemon next;
@@ -143,14 +141,14 @@ TEST_CASE("the next daemon knows when the one before was alive last") {
   CHECK(*next.directory->last_alive() <= wall());
 }
 
-TEST_CASE("jobs have files of their own, which go with them, and numbers that are free") {
+TEST_CASE("each job has its own file and number, and both are freed with it") {
   const Fixture place;
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
     for (const char* job : {"a", "b/../c", "d"}) daemon.directory->keep(job, job);
     daemon.directory->forget("a");
-    daemon.directory->forget("nobody's");
+    daemon.directory->forget("unknown");
     CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   }
   Daemon next;
@@ -168,7 +166,7 @@ TEST_CASE("jobs have files of their own, which go with them, and numbers that ar
   CHECK(records_in(place.path) == std::vector<std::string>{"b/../c", "e"});
 }
 
-TEST_CASE("one daemon a folder") {
+TEST_CASE("a directory belongs to one daemon") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
@@ -177,7 +175,7 @@ TEST_CASE("one daemon a folder") {
             std::to_string(::getpid()) + "); give each daemon its own directory");
 }
 
-TEST_CASE("a folder is made where there is none, and is nobody else's") {
+TEST_CASE("a missing directory is created, and a directory of another user is rejected") {
   const Fixture place;
   CHECK(refusal(place.path + "/new").empty());
   CHECK(fs::status(place.path + "/new").permissions() == fs::perms::owner_all);
@@ -187,13 +185,13 @@ TEST_CASE("a folder is made where there is none, and is nobody else's") {
   REQUIRE(::chmod(place.path.c_str(), 0777) == 0);
   CHECK(refusal(place.path).ends_with("\" is writable by other users (mode 777); chmod 700"));
   REQUIRE(::chmod(place.path.c_str(), 0700) == 0);
-  if (::geteuid() != 0) return;  // Nobody else can give files away.
+  if (::geteuid() != 0) return;  // Only root can change the owner.
   REQUIRE(::chown(place.path.c_str(), 12345, 0) == 0);
   CHECK(refusal(place.path).find("is owned by uid 12345, and cpprund runs as uid 0") !=
         std::string::npos);
 }
 
-TEST_CASE("what is damaged is set aside and said, and what is nobody's business is left alone") {
+TEST_CASE("a damaged record is renamed and reported, and unrelated files are left alone") {
   const Fixture place;
   place.put("job-3.state", "cpprund-state 1 90 00000000\nshort");
   place.put("job-4.state", state_file_of("whole"));
@@ -210,14 +208,14 @@ TEST_CASE("what is damaged is set aside and said, and what is nobody's business 
   CHECK(daemon.says("job-6.state is not a regular file; its job or its store is lost"));
   daemon.directory->keep("new", "record");
   CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
-  CHECK(place.has("job-10.state"));  // No number is taken twice.
+  CHECK(place.has("job-10.state"));  // No number is used twice.
   CHECK(place.has("job-3.damaged"));
   CHECK(place.has("notes.txt"));
   CHECK_FALSE(place.has("job-3.state"));
   CHECK_FALSE(place.has("job-5.new"));
 }
 
-TEST_CASE("what a later cpprund has written is not touched") {
+TEST_CASE("a record of a later version is not touched") {
   const Fixture place;
   place.put("job-3.state", "cpprund-state 2 and so on");
   CHECK(refusal(place.path)
@@ -226,11 +224,11 @@ TEST_CASE("what a later cpprund has written is not touched") {
   CHECK(place.has("job-3.state"));
 }
 
-TEST_CASE("a full disk is said once, and what could not be written is when there is room") {
+TEST_CASE("a full disk is reported once, and records are written when there is space") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms));
-  // As full as a disk for whoever writes; its signal is blocked there.
+  // The limit acts like a full disk; the writer blocks SIGXFSZ.
   const rlimit small{100, RLIM_INFINITY};
   REQUIRE(::prlimit(daemon.directory->writer(), RLIMIT_FSIZE, &small, nullptr) == 0);
   daemon.directory->keep("j", "short");
@@ -243,12 +241,12 @@ TEST_CASE("a full disk is said once, and what could not be written is when there
   const rlimit large{RLIM_INFINITY, RLIM_INFINITY};
   REQUIRE(::prlimit(daemon.directory->writer(), RLIMIT_FSIZE, &large, nullptr) == 0);
   CHECK(daemon.until([&] { return daemon.says("resumed; all jobs are saved"); }));
-  CHECK(daemon.said.size() == 2);  // However often it was tried.
+  CHECK(daemon.said.size() == 2);  // The warning appears once, however many writes failed.
   daemon.directory.reset();
   CHECK(records_in(place.path) == std::vector<std::string>{lengthy});
 }
 
-TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when it does") {
+TEST_CASE("a stalled disk blocks nothing, and the newest records are written when it recovers") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms));
@@ -266,11 +264,11 @@ TEST_CASE("a disk that does not answer holds nobody up, and gets the newest when
   for (const auto& record : records) CHECK(std::atoi(record.c_str()) >= 1700);
 }
 
-TEST_CASE("own sleep is no silence of the disk") {
+TEST_CASE("the daemon's own suspension does not count as a stalled disk") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 2s));
-  // Both are suspended: nobody writes, and nobody runs this loop.
+  // Both the writer and this loop are suspended.
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   daemon.directory->keep("j", "x");
   std::this_thread::sleep_for(2500ms);
@@ -280,25 +278,25 @@ TEST_CASE("own sleep is no silence of the disk") {
   CHECK(daemon.said.empty());
 }
 
-TEST_CASE("whoever waits for room hears of it when the writer is gone") {
+TEST_CASE("an image that waits for room is released when the writer has exited") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
-  bool is_heard = false;
-  daemon.directory->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_heard = true; }});
+  bool is_notified = false;
+  daemon.directory->on_logs({.failed = {}, .written = [&](std::uint64_t) { is_notified = true; }});
   REQUIRE(::kill(daemon.directory->writer(), SIGKILL) == 0);
   CHECK(daemon.until([&] { return daemon.says("has exited"); }));
-  CHECK(is_heard);
+  CHECK(is_notified);
   CHECK(daemon.directory->has_room_for_image());
 }
 
-TEST_CASE("what is synced is told when it is written, each change in its turn") {
+TEST_CASE("a synced record is reported as written only when it is, in order") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 10s, true));
   CHECK(daemon.directory->is_durable());
   CHECK(daemon.directory->written_through() == 0);
-  // Nothing is written before it goes on.
+  // The stopped writer writes nothing.
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const auto first = daemon.directory->keep("a", "1");
   const auto second = daemon.directory->keep("b", "1");
@@ -319,16 +317,17 @@ TEST_CASE("what is synced is told when it is written, each change in its turn") 
   CHECK(records_in(place.path) == std::vector<std::string>{"1"});
 }
 
-TEST_CASE("nobody waits for a disk of which it was said that it does not work") {
+TEST_CASE("nothing waits for a disk that was reported as stalled") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, 500ms, true));
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const auto change = daemon.directory->keep("j", "record");
   CHECK(daemon.directory->written_through() < change);
-  bool was_told = false;
-  daemon.directory->on_change([&] { was_told = daemon.directory->written_through() == change; });
-  CHECK(daemon.until([&] { return was_told; }));
+  bool was_notified = false;
+  daemon.directory->on_change(
+      [&] { was_notified = daemon.directory->written_through() == change; });
+  CHECK(daemon.until([&] { return was_notified; }));
   CHECK(daemon.says("the disk is not responding; cpprund continues"));
   CHECK_FALSE(daemon.directory->is_durable());
   const auto second = daemon.directory->keep("j", "record");
@@ -336,7 +335,7 @@ TEST_CASE("nobody waits for a disk of which it was said that it does not work") 
   CHECK(daemon.directory->written_through() == second);
   REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
   CHECK(daemon.until([&] { return daemon.directory->is_durable(); }));
-  // Without a writer nothing would be known, and nobody waits either.
+  // Without a writer nothing waits either.
   REQUIRE(::kill(daemon.directory->writer(), SIGKILL) == 0);
   CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   const auto third = daemon.directory->keep("j", "later");

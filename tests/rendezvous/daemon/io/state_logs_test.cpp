@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The logs of stores in a real directory, and the process that writes them.
+// The logs of stores in a real directory, with a real writer process.
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ struct Daemon {
                         .written = [this](std::uint64_t ticket) { written = ticket; }});
     return true;
   }
-  // A job with a log of its round that can be gone on with.
+  // Starts a job whose log can be resumed.
   std::uint64_t begin(const std::string& job) {
     directory->keep(job, "record");
     const std::uint64_t generation = directory->new_generation();
@@ -85,7 +85,7 @@ std::optional<StateJournal::FoundLog> log_found(const std::string& path) {
   return found[0].log;
 }
 
-// Does that in a process which is killed in the next moment.
+// Runs `work` in a process and kills it right afterwards.
 template <class Work>
 void killed_after(const Work& work) {
   const pid_t pid = ::fork();
@@ -101,7 +101,7 @@ void killed_after(const Work& work) {
 
 }  // namespace
 
-TEST_CASE("a writer that has not come to the end of what is there does not rest before it has") {
+TEST_CASE("a log writer has more work until the ring is drained") {
   const Fixture place;
   const FileDescriptor directory(::open(place.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   auto ring = SharedRing::make(1 << 20);
@@ -118,7 +118,7 @@ TEST_CASE("a writer that has not come to the end of what is there does not rest 
   CHECK_FALSE(last.has_more);
 }
 
-TEST_CASE("a log is whole after a SIGKILL in the next moment") {
+TEST_CASE("a log is complete after a SIGKILL of the daemon") {
   const Fixture place;
   for (int run = 1; run <= 30; ++run) {
     killed_after([&] {
@@ -141,7 +141,7 @@ TEST_CASE("a log is whole after a SIGKILL in the next moment") {
   }
 }
 
-TEST_CASE("a log whose writer was killed as well may lack something, and is not gone on with") {
+TEST_CASE("a log whose writer was killed too may be incomplete and is not resumed") {
   const Fixture place;
   {
     Daemon daemon;
@@ -155,7 +155,7 @@ TEST_CASE("a log whose writer was killed as well may lack something, and is not 
   CHECK_FALSE(log_found(place.path));
 }
 
-TEST_CASE("half an image is nothing; what was whole before it goes on until the next one is") {
+TEST_CASE("an unfinished image is ignored, and the previous log stays valid") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -173,7 +173,7 @@ TEST_CASE("half an image is nothing; what was whole before it goes on until the 
   CHECK(log->bytes == "first, and more");
 }
 
-TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothing") {
+TEST_CASE("a log is resumed by one daemon after another and stays complete") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -191,7 +191,7 @@ TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothin
       daemon.directory->put_log(LogEntryKind::add, "j", log.generation, word);
     });
   }
-  // One that goes on with it, and is killed with its writer, has left nothing to go on with.
+  // If a daemon resumes the log and its writer is killed, the log cannot be resumed again.
   {
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
@@ -208,7 +208,7 @@ TEST_CASE("a log is gone on with by one daemon after the other, and lacks nothin
   CHECK_FALSE(log_found(place.path));
 }
 
-TEST_CASE("the log of a job goes with it, and so does the one before the last") {
+TEST_CASE("the log of a job is removed with it, and so is its previous generation") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
@@ -223,7 +223,7 @@ TEST_CASE("the log of a job goes with it, and so does the one before the last") 
   CHECK(place.logs().empty());
 }
 
-TEST_CASE("what is synced is told when it is on the disk, and a later boot goes on with it") {
+TEST_CASE("a synced log is acknowledged when it is on disk and survives a reboot") {
   const Fixture place;
   {
     Daemon daemon;
@@ -236,7 +236,7 @@ TEST_CASE("what is synced is told when it is on the disk, and a later boot goes 
     ::kill(daemon.directory->writer(), SIGKILL);
     CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   }
-  // In this life of the machine a writer would have said the end.
+  // In the same boot, a missing end means that the writer was killed.
   CHECK_FALSE(log_found(place.path));
   const fs::path file = fs::path(place.path) / place.logs().at(0);
   std::ifstream in(file, std::ios::binary);
@@ -249,7 +249,7 @@ TEST_CASE("what is synced is told when it is on the disk, and a later boot goes 
   CHECK(log->bytes == "x");
 }
 
-TEST_CASE("a disk that does not answer with what is synced of a log holds nobody up") {
+TEST_CASE("a synced log entry does not wait for a stalled disk") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path, true));
@@ -269,7 +269,7 @@ TEST_CASE("a disk that does not answer with what is synced of a log holds nobody
   CHECK(daemon.directory->is_idle());
 }
 
-TEST_CASE("whoever goes on with a log waits no longer for a disk that does not answer") {
+TEST_CASE("a daemon that resumes a log does not wait for a stalled disk") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -289,11 +289,11 @@ TEST_CASE("whoever goes on with a log waits no longer for a disk that does not a
   CHECK(daemon.until([&] { return daemon.directory->is_durable(); }));
 }
 
-TEST_CASE("a disk that is full is told, and the log is not found") {
+TEST_CASE("a full disk is reported, and the log is removed") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
-    // Of the writer, which is a child.
+    // The writer, a child, inherits the limit.
     const rlimit limit{2000, 2000};
     (void)::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || !daemon.open(place.path)) ::_exit(1);
@@ -305,7 +305,7 @@ TEST_CASE("a disk that is full is told, and the log is not found") {
   CHECK(place.logs().empty());
 }
 
-TEST_CASE("what is damaged in the middle is told with its place, and the job goes on without") {
+TEST_CASE("damage in the middle of a log is reported with its position, and the log is dropped") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -314,7 +314,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
     daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'x'));
     daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'y'));
   });
-  // Until the writer has written all.
+  // Waits until the writer has written everything.
   { CHECK(log_found(place.path)); }
   const fs::path file = fs::path(place.path) / place.logs().at(0);
   std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -330,7 +330,7 @@ TEST_CASE("what is damaged in the middle is told with its place, and the job goe
         std::string::npos);
 }
 
-TEST_CASE("a log of a later cpprund is refused") {
+TEST_CASE("a log of a later version is rejected") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -345,7 +345,7 @@ TEST_CASE("a log of a later cpprund is refused") {
                           "wrote it, or another directory") != std::string::npos);
 }
 
-TEST_CASE("logs of jobs that have no record are removed, and not read") {
+TEST_CASE("logs of jobs without a record are removed unread") {
   const Fixture place;
   killed_after([&] {
     Daemon daemon;
@@ -366,7 +366,7 @@ TEST_CASE("logs of jobs that have no record are removed, and not read") {
   CHECK(place.logs() == std::vector<std::string>{"job-2.2.log"});
 }
 
-TEST_CASE("whoever makes an image waits for the disk, as long as that answers") {
+TEST_CASE("an image waits for the disk unless the disk is stalled") {
   const Fixture place;
   Daemon daemon;
   REQUIRE(daemon.open(place.path));
@@ -378,7 +378,7 @@ TEST_CASE("whoever makes an image waits for the disk, as long as that answers") 
     CHECK(daemon.directory->put_log(LogEntryKind::add, "j", generation, slice));
   }
   CHECK_FALSE(daemon.directory->has_room_for_image());
-  // It does not answer, and those whom the image holds are held no longer.
+  // A stalled disk no longer holds up the image.
   CHECK(daemon.until([&] { return daemon.directory->has_room_for_image(); }));
   CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The writer of a state directory, for whoever hears it late.
+// The writer of a state directory, with a client that reads the answers late.
 
 #include "rendezvous/daemon/io/state_writer.h"
 
@@ -20,7 +20,7 @@ using namespace cpprun;
 
 namespace {
 
-// With room for a few of the writer's answers, and for many orders.
+// With room for only a few of the writer's answers, but for many requests.
 struct Writer {
   Writer() {
     int ends[2];
@@ -53,10 +53,10 @@ struct Writer {
 
 }  // namespace
 
-TEST_CASE("every order is answered, be it that whoever gives them hears nothing meanwhile") {
+TEST_CASE("every request is answered, even if the client reads no answers meanwhile") {
   const Writer writer;
   std::uint64_t last = 0;
-  // In each turn many more than the answers that fit at once.
+  // In each turn, many more requests than answers fit at once.
   for (int turn = 0; turn < 20; ++turn) {
     std::set<std::uint64_t> unanswered;
     for (int request = 0; request < 150; ++request) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public headers, seen as a program of somebody else sees them: the C functions, and the C++
-// classes on top of them.
+// The public headers as another program uses them: the C functions, and the C++ classes on top of
+// them.
 #include <cpprun/store_client.h>
 #include <cpprun/store_server.h>
 #include <doctest/doctest.h>
@@ -47,7 +47,7 @@ void refused(int outcome, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("another program can ask the store everything") {
+TEST_CASE("another program can send the store every request") {
   const auto server = server_here();
   auto client = client_of(server.port());
   CHECK(server.address() == "127.0.0.1:" + std::to_string(server.port()));
@@ -77,7 +77,7 @@ TEST_CASE("another program can ask the store everything") {
   CHECK(std::find(keys.begin(), keys.end(), "k") != keys.end());
 }
 
-TEST_CASE("a value keeps every byte, and has a NUL behind the last one") {
+TEST_CASE("a value keeps every byte, and is followed by a NUL") {
   const auto server = server_here();
   auto client = client_of(server.port());
   const std::string value("a\0b\xFF", 4);
@@ -97,7 +97,7 @@ TEST_CASE("a value keeps every byte, and has a NUL behind the last one") {
   cpprun_store_disconnect(raw);
 }
 
-TEST_CASE("a wait that timed out is a failure, and the client is still of use") {
+TEST_CASE("a wait that timed out is a failure, and the client stays usable") {
   const auto server = server_here();
   auto client = client_of(server.port());
   const auto waited = client.wait({"never"}, 20ms);
@@ -107,7 +107,7 @@ TEST_CASE("a wait that timed out is a failure, and the client is still of use") 
   CHECK(*client.add("n", 1) == 1);
 }
 
-TEST_CASE("after its server has stopped a client fails with the same words for ever") {
+TEST_CASE("after its server has stopped, every call of a client fails with the same message") {
   auto server = server_here();
   auto client = client_of(server.port());
   CHECK(*client.add("n", 1) == 1);
@@ -119,7 +119,7 @@ TEST_CASE("after its server has stopped a client fails with the same words for e
   CHECK(server.port() == 0);
 }
 
-TEST_CASE("a wait of one client ends by what another one sets") {
+TEST_CASE("a wait of one client ends when another one sets the key") {
   const auto server = server_here();
   auto reader = client_of(server.port());
   auto writer = client_of(server.port());
@@ -128,7 +128,7 @@ TEST_CASE("a wait of one client ends by what another one sets") {
   CHECK(value.get() == "here");
 }
 
-TEST_CASE("a key with a NUL byte is refused by C++ and not cut short") {
+TEST_CASE("a key with a NUL byte is rejected by C++ and not truncated") {
   const auto server = server_here();
   auto client = client_of(server.port());
   const std::string key("a\0b", 3);
@@ -140,7 +140,7 @@ TEST_CASE("a key with a NUL byte is refused by C++ and not cut short") {
   CHECK_FALSE(*client.check({"a"}));
 }
 
-TEST_CASE("what cannot be is a failure with a sentence and no crash") {
+TEST_CASE("an invalid argument is a failure with a message and not a crash") {
   CHECK(cpprun_store_connect("127.0.0.1", 1, 0) == nullptr);
   CHECK(std::string(cpprun_store_error()).find("cannot reach a store at 127.0.0.1:1") == 0);
   CHECK(cpprun_store_connect_with(nullptr) == nullptr);
@@ -157,7 +157,7 @@ TEST_CASE("what cannot be is a failure with a sentence and no crash") {
         "cpprun_store_set: client is a null pointer");
 }
 
-TEST_CASE("a null client is refused by every function, which is named") {
+TEST_CASE("every function rejects a null client and names itself") {
   const char* keys[] = {"k"};
   const void* values[] = {"v"};
   const std::size_t sizes[] = {1};
@@ -188,7 +188,7 @@ TEST_CASE("a null client is refused by every function, which is named") {
   CHECK(std::string(cpprun_store_error()) == "cpprun_store_is_broken: client is a null pointer");
 }
 
-TEST_CASE("a null key, value or result is refused with the names of function and argument") {
+TEST_CASE("a null key, value or result is rejected with the names of function and argument") {
   const auto server = server_here();
   auto* client = cpprun_store_connect("127.0.0.1", server.port(), 5000);
   REQUIRE(client != nullptr);
@@ -231,7 +231,7 @@ TEST_CASE("a null key, value or result is refused with the names of function and
   cpprun_store_disconnect(client);
 }
 
-TEST_CASE("a null list of keys or result is refused, and one beside a count of 0 is not") {
+TEST_CASE("a null key list or result is rejected, unless its count is 0") {
   const auto server = server_here();
   auto* client = cpprun_store_connect("127.0.0.1", server.port(), 5000);
   REQUIRE(client != nullptr);
@@ -258,7 +258,7 @@ TEST_CASE("a null list of keys or result is refused, and one beside a count of 0
   refused(cpprun_store_queue_length(client, nullptr, &number), "queue_length: key");
   refused(cpprun_store_queue_length(client, "k", nullptr), "queue_length: length");
   refused(cpprun_store_list_keys(client, nullptr), "list_keys: keys");
-  // What a count or a size of 0 makes superfluous, and what the header allows.
+  // Null pointers that a count or a size of 0 makes valid, according to the header.
   CHECK(cpprun_store_set(client, "k", nullptr, 0) == 0);
   CHECK(cpprun_store_wait(client, nullptr, 0, 0) == 0);
   CHECK(cpprun_store_delete_key(client, "k", nullptr) == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a null list of keys or result is refused, and one beside a count of 0
   cpprun_store_disconnect(client);
 }
 
-TEST_CASE("what makes, tells or ends something takes null pointers without a crash") {
+TEST_CASE("functions that create, query or destroy accept null pointers without a crash") {
   const auto said = [](const std::string& words) {
     CHECK(std::string(cpprun_store_error()) == "cpprun_store_" + words + " is a null pointer");
   };
@@ -322,7 +322,8 @@ TEST_CASE("every thread has the error of its own last failure") {
   CHECK(cpprun_store_error() == mine);
 }
 
-TEST_CASE("the server's log tells who was closed and why, also after the server was moved") {
+TEST_CASE(
+    "the server's log names closed clients with the reason, even after the server was moved") {
   std::promise<std::string> said;
   cpprun::StoreServerOptions options;
   options.host = "127.0.0.1";
@@ -340,7 +341,7 @@ TEST_CASE("the server's log tells who was closed and why, also after the server 
   CHECK(line.get().find("closed") != std::string::npos);
 }
 
-TEST_CASE("a program with a loop of its own serves without a thread") {
+TEST_CASE("a program with its own event loop serves without a thread") {
   auto service = cpprun::StoreService::open({"127.0.0.1", 0});
   REQUIRE(service);
   CHECK(service->address() == "127.0.0.1:" + std::to_string(service->port()));
@@ -357,13 +358,13 @@ TEST_CASE("a program with a loop of its own serves without a thread") {
   CHECK(sum.get() == 3);
 }
 
-TEST_CASE("a signal to the program is never taken by the server's thread") {
+TEST_CASE("a signal to the program is never delivered to the server's thread") {
   const auto server = server_here();
   sigset_t ours;
   sigset_t before;
   sigemptyset(&ours);
   sigaddset(&ours, SIGUSR1);
-  // Whoever does not block it would end the process.
+  // A thread that does not block the signal would end the process.
   REQUIRE(pthread_sigmask(SIG_BLOCK, &ours, &before) == 0);
   REQUIRE(::kill(::getpid(), SIGUSR1) == 0);
   const timespec soon{.tv_sec = 10, .tv_nsec = 0};
@@ -371,14 +372,14 @@ TEST_CASE("a signal to the program is never taken by the server's thread") {
   REQUIRE(pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
 }
 
-TEST_CASE("the library says which interface it has") {
+TEST_CASE("the library reports its interface version") {
   CHECK(cpprun_store_abi() == CPPRUN_STORE_ABI);
   CHECK(std::string(cpprun_store_version()).find('.') != std::string::npos);
 }
 
 namespace {
 
-// Runs `body` in a forked child and gives its exit status; a child that hangs ends by SIGALRM.
+// Runs `body` in a forked child and returns its exit status; a child that hangs ends by SIGALRM.
 template <class Body>
 int status_of_child(Body body) {
   const pid_t child = fork();
@@ -394,7 +395,7 @@ int status_of_child(Body body) {
 
 }  // namespace
 
-TEST_CASE("a forked child that releases its parent's server takes nothing from it") {
+TEST_CASE("a forked child that releases its parent's server does not affect it") {
   auto server = std::make_unique<cpprun::StoreServer>(server_here());
   auto client = client_of(server->port());
   CHECK(*client.add("n", 1) == 1);
@@ -406,7 +407,7 @@ TEST_CASE("a forked child that releases its parent's server takes nothing from i
   CHECK(*client_of(server->port()).add("n", 1) == 3);
 }
 
-TEST_CASE("a forked child neither uses nor ends its parent's connection") {
+TEST_CASE("a forked child neither uses nor closes its parent's connection") {
   const auto server = server_here();
   auto client = std::make_unique<cpprun::StoreClient>(client_of(server.port()));
   CHECK(*client->add("n", 1) == 1);
@@ -442,7 +443,7 @@ TEST_CASE("a forked child does not serve in its parent's place") {
   cpprun_store_service_close(service);
 }
 
-TEST_CASE("a server ends for its clients although a forked child lives on") {
+TEST_CASE("a server that stops closes its clients although a forked child lives on") {
   auto server = std::make_unique<cpprun::StoreServer>(server_here());
   const std::uint16_t port = server->port();
   auto client = client_of(port);

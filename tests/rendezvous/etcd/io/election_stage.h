@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Elections of one test, in one event loop, with what each of them has said.
+// The elections of one test in one event loop, with the actions of each.
 
 #include <doctest/doctest.h>
 
@@ -19,10 +19,10 @@
 
 namespace cpprun::test {
 
-// Short, so that a test sees it end.
+// Short, so that tests can wait for its end.
 inline constexpr Duration stage_ttl = std::chrono::seconds(2);
 
-// Somebody who takes part.
+// A program that takes part in the election.
 class Candidate {
  public:
   Candidate(asio::io_context& context, const std::string& name, const EtcdAccess& access,
@@ -40,7 +40,7 @@ class Candidate {
   etcd::Revision epoch() const { return epoch_; }
   const std::vector<election::Action>& said() const { return said_; }
 
-  // How often that was said; the last time it was; nothing: never.
+  // How often an action occurred, and its last occurrence; nothing: never.
   template <class Said>
   std::size_t count() const {
     std::size_t count = 0;
@@ -80,7 +80,7 @@ class Candidate {
     }
     if (is_renewal) until_ = std::get<election::Renewed>(action).until;
     if (std::holds_alternative<election::Deposed>(action)) leads_ = false;
-    if (is_renewal && count<election::Renewed>() > 0) return;  // one is as good as a hundred
+    if (is_renewal && count<election::Renewed>() > 0) return;  // one renewal is enough
     said_.push_back(action);
   }
 
@@ -101,21 +101,21 @@ class Stage {
     candidates_.push_back(std::make_unique<Candidate>(context_, name, access_, ttl));
     return *candidates_.back();
   }
-  // As if its process were killed: it says nothing more to anybody.
+  // As if its process were killed: it sends nothing more.
   void kill(const Candidate& candidate) {
     std::erase_if(candidates_, [&](const auto& each) { return each.get() == &candidate; });
   }
-  // Runs until that is so; it fails when it never is.
+  // Runs until `is_so`; fails after a timeout.
   void await(const std::function<bool()>& is_so, const std::string& what) {
     const auto deadline = std::chrono::steady_clock::now() + integration::timeout;
     while (!is_so()) {
-      REQUIRE_MESSAGE(std::chrono::steady_clock::now() < deadline, "in vain: ", what);
+      REQUIRE_MESSAGE(std::chrono::steady_clock::now() < deadline, "timed out: ", what);
       context_.restart();
       context_.run_one_for(std::chrono::milliseconds(50));
       check_one_leader();
     }
   }
-  // Runs for that long, whatever happens.
+  // Runs for that time.
   void run_for(Duration time) {
     const auto end = boot_now() + time;
     while (boot_now() < end) {
@@ -124,7 +124,7 @@ class Stage {
       check_one_leader();
     }
   }
-  // Whoever leads now, or is to lead; it fails when nobody ever does.
+  // The current or next leader; fails if there is none.
   Candidate& leader() {
     Candidate* found = nullptr;
     const auto find = [this, &found] {
@@ -133,7 +133,7 @@ class Stage {
       }
       return found != nullptr;
     };
-    await(find, "somebody leads");
+    await(find, "a leader is elected");
     return *found;
   }
   std::size_t leaders() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elections in an etcd that requires authentication: by a password, or by certificates.
+// Elections in an etcd that requires authentication: by password or by certificate.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using integration::contains;
 
 namespace {
 
-// A user who may read and write the election's keys and nothing else.
+// Adds a user who may access the election's keys and nothing else.
 void demand_passwords(const EtcdCluster& etcd) {
   const auto ask = [&etcd](const std::string& path, const std::string& body) {
     const auto answer = etcd.ask(0, "/v3/auth/" + path, body);
@@ -49,7 +49,7 @@ std::string why_unreachable(Stage& stage, const std::string& name) {
   return reason;
 }
 
-// A CA, and what it has signed: for a server at 127.0.0.1, and for a client.
+// A CA with certificates for a server at 127.0.0.1 and for a client.
 class Certificates {
  public:
   Certificates() {
@@ -83,31 +83,31 @@ class Certificates {
 
 }  // namespace
 
-TEST_CASE("a user with a password leads, also after etcd has forgotten the token") {
+TEST_CASE("a user with a password leads, even after etcd has expired the token") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd(EtcdCluster::Options{.words = {"--auth-token-ttl=2"}});
   demand_passwords(etcd);
   Stage stage({.endpoints = etcd.endpoints()});
-  CHECK(contains(why_unreachable(stage, "nobody"), "requires authentication"));
+  CHECK(contains(why_unreachable(stage, "anonymous"), "requires authentication"));
   stage.reach({.endpoints = etcd.endpoints(), .user = "cpprun", .password = "wrong"});
-  CHECK(contains(why_unreachable(stage, "liar"), "check the user and the password"));
+  CHECK(contains(why_unreachable(stage, "mistyped"), "check the user and the password"));
 
   stage.reach({.endpoints = etcd.endpoints(), .user = "cpprun", .password = "secret word"});
   Candidate& alpha = stage.add("alpha");
   alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
-  // Each member forgets its tokens when it is begun anew.
+  // A restarted member has no tokens.
   for (int member = 0; member < etcd.size(); ++member) {
     etcd.kill(member);
     stage.run_for(300ms);
     etcd.begin_again(member);
   }
-  // Where the machine is busy it may have to win again meanwhile.
-  etcd::Revision told_in = 0;
+  // On a busy machine it may have to win again meanwhile.
+  etcd::Revision written_epoch = 0;
   std::uint64_t number = 0;
   stage.await(
       [&] {
-        if (alpha.leads() && std::exchange(told_in, alpha.epoch()) != alpha.epoch()) {
+        if (alpha.leads() && std::exchange(written_epoch, alpha.epoch()) != alpha.epoch()) {
           alpha.tell(election::Keep{"job", "record", ++number});
         }
         return alpha.count<election::Written>() > 0;
@@ -117,7 +117,7 @@ TEST_CASE("a user with a password leads, also after etcd has forgotten the token
   stage.await([&] { return alpha.count<election::Withdrawn>() == 1; }, "it withdraws");
 }
 
-TEST_CASE("a user who may not touch these keys is told so") {
+TEST_CASE("a user without access to the keys is reported") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd(EtcdCluster::Options{.members = 1});
   const auto answer = etcd.ask(0, "/v3/auth/user/add", R"({"name":"guest","password":"guest"})");
@@ -128,7 +128,7 @@ TEST_CASE("a user who may not touch these keys is told so") {
       contains(why_unreachable(stage, "guest"), "this user may read and write the keys of cpprun"));
 }
 
-TEST_CASE("who knows its certificates leads behind TLS, and nobody else") {
+TEST_CASE("only a client with a valid certificate leads behind TLS") {
   if (skips_without_etcd()) return;
   const Certificates certificates;
   if (!certificates.is_made()) return integration::skip("openssl, the program, is not installed");

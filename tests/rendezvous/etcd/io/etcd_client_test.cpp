@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The client with servers that do not behave: what becomes of a question, and in which words.
+// The client with servers that misbehave: the outcome of a request, and its description.
 
 #include "rendezvous/etcd/io/etcd_client.h"
 
@@ -33,10 +33,10 @@ std::string with_length(const std::string& body, const std::string& fields = "")
          "\r\n\r\n" + body;
 }
 
-// Takes connections, and answers each question as it was told.
+// Accepts connections and answers each request with `Answer`.
 class Server {
  public:
-  // Nothing: it is silent. The connection ends after an answer that is "".
+  // Nothing: no response. An empty response closes the connection.
   using Answer = std::function<std::optional<std::string>(const std::string& question)>;
 
   Server(asio::io_context& context, Answer answer)
@@ -81,7 +81,7 @@ class Server {
   std::vector<std::shared_ptr<tcp::socket>> open_;
 };
 
-// A server of one answer, and somebody who asks it.
+// A server with one kind of response, and its client.
 struct Scene {
   explicit Scene(Server::Answer answer, std::string user = {})
       : server(context, std::move(answer)),
@@ -94,7 +94,7 @@ struct Scene {
       CHECK_FALSE(heard);
       heard = std::move(answer);
     });
-    CHECK_FALSE(heard);  // not from within
+    CHECK_FALSE(heard);  // no callback from within ask()
     const auto deadline = std::chrono::steady_clock::now() + integration::timeout;
     while (!heard) {
       REQUIRE(std::chrono::steady_clock::now() < deadline);
@@ -119,7 +119,7 @@ etcd::Failure failure_of(Server::Answer answer) {
 
 }  // namespace
 
-TEST_CASE("one connection serves one question after the other, and each lane has its own") {
+TEST_CASE("each lane has one connection, which serves one request after another") {
   Scene scene([](const std::string&) { return with_length(granted); });
   for (int round = 0; round < 3; ++round) {
     bool is_written = false;
@@ -136,12 +136,12 @@ TEST_CASE("one connection serves one question after the other, and each lane has
   CHECK_FALSE(contains(question, "Authorization"));
 }
 
-TEST_CASE("a server that goes away meanwhile is dialled anew, and nobody notices") {
+TEST_CASE("a connection that the server has closed is replaced unnoticed") {
   Scene scene([](const std::string&) { return with_length(granted); });
   for (int round = 1; round <= 3; ++round) {
     CHECK(scene.ask().has_value());
     scene.server.close_all();
-    // Its end is heard before anything else is asked.
+    // The end of the connection arrives before the next request.
     while (scene.context.run_one_for(20ms) > 0) {
     }
     scene.context.restart();
@@ -149,13 +149,13 @@ TEST_CASE("a server that goes away meanwhile is dialled anew, and nobody notices
   CHECK(scene.server.connections() == 3);
 }
 
-TEST_CASE("one that ends its connections is dialled for each question") {
+TEST_CASE("a server that closes its connections is dialled for each request") {
   Scene scene([](const std::string&) { return with_length(granted, "Connection: close\r\n"); });
   for (int round = 0; round < 3; ++round) CHECK(scene.ask().has_value());
   CHECK(scene.server.connections() == 3);
 }
 
-TEST_CASE("nobody there was not asked, and nobody who answers may have heard") {
+TEST_CASE("a refused connection is known to have no effect, a missing response is not") {
   asio::io_context context;
   const int closed =
       tcp::acceptor(context, {asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
@@ -171,12 +171,12 @@ TEST_CASE("nobody there was not asked, and nobody who answers may have heard") {
   const auto failed = silent.failure(50ms);
   CHECK(failed.kind == Kind::silent);
   CHECK(contains(failed.said, "s: the member is stopped, or cut off from the other members"));
-  // What it answers later is for nobody: another connection is made.
+  // A late response is dropped: the next request uses another connection.
   CHECK(silent.failure(50ms).kind == Kind::silent);
   CHECK(silent.server.connections() == 2);
 }
 
-TEST_CASE("a name that leads nowhere is told") {
+TEST_CASE("a host name that cannot be resolved is reported") {
   asio::io_context context;
   EtcdClient client(context, {.endpoints = {{false, "no-such-host.invalid", 2379}}}, nullptr);
   std::optional<etcd::Heard> heard;
@@ -187,7 +187,7 @@ TEST_CASE("a name that leads nowhere is told") {
   CHECK(contains(heard->error().said, "cannot resolve \"no-such-host.invalid\""));
 }
 
-TEST_CASE("a server that says something else than etcd is called that") {
+TEST_CASE("a server that is not etcd is reported as such") {
   const auto closes = failure_of([](const std::string&) { return std::string(); });
   CHECK(closes ==
         etcd::Failure{Kind::silent, "connection closed without a response; try https://"});
@@ -204,7 +204,7 @@ TEST_CASE("a server that says something else than etcd is called that") {
   CHECK(contains(endless.said, "the response has more than 33554432 bytes"));
 }
 
-TEST_CASE("whoever closes within an answer has not given it") {
+TEST_CASE("a response that breaks off is not a response") {
   Scene scene([](const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{"; });
   std::optional<etcd::Heard> heard;
   scene.client.ask(Lane::lease, 0, etcd::Grant{7, 2}, 60s,
@@ -216,7 +216,7 @@ TEST_CASE("whoever closes within an answer has not given it") {
         etcd::Failure{Kind::silent, "connection closed in the middle of the response"});
 }
 
-TEST_CASE("a user's token is fetched first, and fetched anew when it is forgotten") {
+TEST_CASE("a token is fetched first, and again when it has expired") {
   int tokens = 0;
   Scene scene(
       [&tokens](const std::string& question) -> std::optional<std::string> {
@@ -239,7 +239,7 @@ TEST_CASE("a user's token is fetched first, and fetched anew when it is forgotte
   CHECK_FALSE(contains(scene.server.questions().front(), "Authorization"));
 }
 
-TEST_CASE("a password that is wrong is no question that may have been asked") {
+TEST_CASE("a request with a wrong password is known to have no effect") {
   Scene scene(
       [](const std::string&) {
         return with_length(
@@ -248,11 +248,11 @@ TEST_CASE("a password that is wrong is no question that may have been asked") {
       "me");
   CHECK(scene.failure().kind == Kind::forbidden);
   Scene silent([](const std::string&) { return std::nullopt; }, "me");
-  // It was the token that was asked for.
+  // Only the token was requested.
   CHECK(silent.failure(50ms).kind == Kind::unreachable);
 }
 
-TEST_CASE("whoever lets go of the client is called no more") {
+TEST_CASE("a destroyed client calls no callback") {
   bool is_called = false;
   asio::io_context context;
   Server server(context, [](const std::string&) { return with_length(granted); });

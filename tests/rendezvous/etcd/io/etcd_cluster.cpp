@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t body_bytes_max = 1024 * 1024;
 
-// What is on the path, as a shell would find it.
+// The path of a program, as a shell would find it.
 std::string found_on_path(const std::string& program) {
   const char* const path = std::getenv("PATH");
   std::string directories = path == nullptr ? "" : path;
@@ -58,13 +58,13 @@ pid_t start(const std::vector<std::string>& words, const std::string& output) {
   ::_exit(127);
 }
 
-// Nothing where it is still there.
+// Nothing while it still runs.
 std::optional<int> reap(pid_t pid) {
   int status = 0;
   return ::waitpid(pid, &status, WNOHANG) == pid ? std::optional(status) : std::nullopt;
 }
 
-// Waits for bytes, or for that time.
+// Waits for bytes or for the timeout.
 bool has_bytes(int socket, short what, milliseconds timeout) {
   pollfd watched{socket, what, 0};
   return ::poll(&watched, 1, static_cast<int>(std::max<long>(timeout.count(), 0))) == 1;
@@ -120,7 +120,7 @@ int run_quietly(const std::vector<std::string>& words) {
 }
 
 EtcdCluster::EtcdCluster(Options options) : options_(std::move(options)) {
-  // Between the look at a port and etcd's own somebody else may have taken it.
+  // Another process may take a port before etcd does.
   constexpr int attempts_max = 5;
   for (int attempt = 1; attempt <= attempts_max; ++attempt) {
     if (begins(attempt)) return;
@@ -188,7 +188,7 @@ void EtcdCluster::spawn(int number, const std::string& state) {
   member.pid = start(words, directory_.path() + "/" + name + ".log");
 }
 
-// It answers when it is ready, and there is nothing to be seen of it before.
+// A member is ready when it answers; there is no earlier sign.
 bool EtcdCluster::is_ready(int number) {
   Member& member = members_[static_cast<std::size_t>(number)];
   const auto deadline = steady_clock::now() + integration::timeout;
@@ -201,7 +201,7 @@ bool EtcdCluster::is_ready(int number) {
                            : !ask(number, "/v3/kv/range", R"({"key":"AA=="})").empty()) {
       return true;
     }
-    (void)has_bytes(-1, 0, milliseconds(10));  // Nothing comes: it is asked again a moment later.
+    (void)has_bytes(-1, 0, milliseconds(10));  // Never ready: only a pause before the next attempt.
   }
   return false;
 }
@@ -233,7 +233,7 @@ int EtcdCluster::leader() const {
       if (!value("leader").empty() && value("leader") == value("member_id")) return each;
     }
   }
-  FAIL("no member of etcd leads");
+  FAIL("etcd has no leader");
   return 0;
 }
 
@@ -256,7 +256,7 @@ void EtcdCluster::go_on(int member) const {
 
 void EtcdCluster::begin_again(int member) {
   spawn(member, "existing");
-  if (!is_ready(member)) FAIL("etcd does not begin anew: " << log_of(member));
+  if (!is_ready(member)) FAIL("etcd does not restart: " << log_of(member));
 }
 
 }  // namespace cpprun::test

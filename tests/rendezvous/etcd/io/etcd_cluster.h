@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A real etcd for tests: its members on free ports of loopback, each a child of ours with a
-// directory of its own, ended by its pid. What they say of themselves goes to files beside these.
+// A real etcd for tests: its members are child processes on free loopback ports, each with its own
+// directory and a log file beside it.
 
 #include <sys/types.h>
 
@@ -14,26 +14,26 @@
 
 namespace cpprun::test {
 
-// Whether there is none on this machine; then it says so, in the form that the tally counts.
+// Whether etcd is not installed; then it prints that in the form that the tally counts.
 bool skips_without_etcd();
 
-// What curl would say: the body of the answer, or "" where nothing comes within that time.
+// As curl: the body of the response, or "" after the timeout.
 std::string post(int port, const std::string& path, const std::string& body,
                  std::chrono::milliseconds timeout);
 
-// Runs a program to its end, with what it says thrown away. Its exit status; -1: it cannot be run.
+// Runs a program to its end without its output. Returns its exit status; -1: it cannot be run.
 int run_quietly(const std::vector<std::string>& words);
 
 class EtcdCluster {
  public:
   struct Options {
     int members = 3;
-    int heartbeat_milliseconds = 100;  // etcd's own
+    int heartbeat_milliseconds = 100;  // etcd's default
     int election_milliseconds = 1000;
-    std::vector<std::string> words = {};  // further ones for each member
-    bool is_secure = false;               // https, as the words say
+    std::vector<std::string> words = {};  // further arguments of each member
+    bool is_secure = false;               // https; the arguments in `words` must match
   };
-  // Ready to be asked.
+  // Ready to serve.
   EtcdCluster() : EtcdCluster(Options{}) {}
   explicit EtcdCluster(Options options);
   ~EtcdCluster();
@@ -44,13 +44,13 @@ class EtcdCluster {
   int port(int member) const { return members_[static_cast<std::size_t>(member)].port; }
   int size() const { return static_cast<int>(members_.size()); }
 
-  // The one that leads the others; waits until there is one.
+  // The member that leads the cluster; waits until there is one.
   int leader() const;
   void kill(int member);
   void stop(int member) const;
   void go_on(int member) const;
   void begin_again(int member);
-  // Answers to everything at that member, or "".
+  // The response of that member, or "".
   std::string ask(int member, const std::string& path, const std::string& body) const;
 
  private:
@@ -67,7 +67,7 @@ class EtcdCluster {
 
   Options options_;
   integration::Directory directory_;
-  std::string name_;  // of the members, before their numbers
+  std::string name_;  // prefix of the members' names
   std::vector<Member> members_;
 };
 

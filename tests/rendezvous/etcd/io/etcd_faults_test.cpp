@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What happens to elections when something happens to their etcd.
+// Elections during faults of their etcd.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Two that want to lead, one of which does.
+// A leader and a synced follower.
 Candidate& lead_in_pair(Stage& stage, Duration ttl) {
   Candidate& alpha = stage.add("alpha", ttl);
   alpha.tell(election::Enter{});
@@ -37,17 +37,17 @@ void kill_leading_member(Duration ttl) {
   const auto killed = boot_now();
   etcd.kill(etcd.leader());
   alpha.tell(election::Keep{"job", "record", 2});
-  // It may be its own, or the next leader's; the record is there in either case, or was never told
-  // to be written.
+  // The leader may stay or change; the record exists in either case, or was never reported as
+  // written.
   stage.await(
       [&] {
         return alpha.count<election::Written>() == 1 || alpha.count<election::Deposed>() == 1;
       },
-      "something comes of it");
+      "the leader writes or is deposed");
   Candidate& leader = stage.leader();
   const bool was_kept = alpha.count<election::Deposed>() == 0;
   fmt::print("etcd's leader killed, leases of {:.0f} s: {}, {:.2f} s later\n", in_seconds(ttl),
-             was_kept ? "the contest's leads on and has written" : "another leads the contest",
+             was_kept ? "the leader stays and has written" : "another leader was elected",
              in_seconds(boot_now() - killed));
   if (!was_kept) return;
   CHECK(&leader == &alpha);
@@ -55,13 +55,13 @@ void kill_leading_member(Duration ttl) {
 
 }  // namespace
 
-TEST_CASE("a contest goes on when the member that leads etcd is killed") {
+TEST_CASE("an election survives the death of etcd's leader") {
   if (skips_without_etcd()) return;
   kill_leading_member(2s);
   kill_leading_member(5s);
 }
 
-TEST_CASE("without a quorum whoever leads is deposed by its own clock, and one leads again after") {
+TEST_CASE("a leader without a quorum is deposed by its clock, and leads again afterwards") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -86,18 +86,18 @@ TEST_CASE("without a quorum whoever leads is deposed by its own clock, and one l
   fmt::print("quorum back, and {} leads after {:.2f} s\n", leader.name(),
              in_seconds(boot_now() - going_on));
   CHECK(leader.epoch() > epoch);
-  // The members may answer once before they elect a leader, and are silent then for a second.
+  // The members may respond once before they elect a leader, and then not for a second.
   stage.await(
       [&] {
         const auto back = alpha.count<election::Reachable>();
         return back > 0 && back == alpha.count<election::Unreachable>();
       },
-      "alpha says that, too");
+      "alpha reports that as well");
 }
 
-// etcd 3.4.23 renews and ends leases there that are no longer its matter (its issue 15247). The
-// stage looks after every step that no two lead.
-TEST_CASE("an etcd whose leader was stopped, and goes on, makes no two lead") {
+// A former leader of etcd 3.4.23 renews and revokes leases that it no longer owns (issue 15247).
+// The stage checks after every step that there is at most one leader.
+TEST_CASE("a leader of etcd that is stopped and resumes does not cause two leaders") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd(EtcdCluster::Options{.election_milliseconds = 600});
   Stage stage({.endpoints = etcd.endpoints()});
@@ -111,11 +111,11 @@ TEST_CASE("an etcd whose leader was stopped, and goes on, makes no two lead") {
     stage.run_for(2s);
     const bool is_same = stage.leader().epoch() == epoch;
     fmt::print("etcd's leader stopped for 5 s: {}\n",
-               is_same ? "the same leads the contest" : "another leads the contest");
+               is_same ? "the same program leads" : "another program leads");
   }
 }
 
-TEST_CASE("members that are begun anew one after the other are not noticed") {
+TEST_CASE("a rolling restart of etcd does not depose a leader") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -131,7 +131,7 @@ TEST_CASE("members that are begun anew one after the other are not noticed") {
   CHECK(alpha.count<election::Deposed>() == 0);
 }
 
-TEST_CASE("a slow etcd is led in all the same, and what is written arrives") {
+TEST_CASE("a slow etcd has a leader, and writes arrive") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage;
@@ -149,7 +149,7 @@ TEST_CASE("a slow etcd is led in all the same, and what is written arrives") {
   }
   stage.await([&] { return alpha.last<election::Written>()->through == 11; }, "all is written");
   CHECK(alpha.count<election::Deposed>() == 0);
-  // Slower than anybody waits for: the win is not known, and whatever comes of it is right.
+  // Slower than the timeout: a win stays unknown, and any outcome is right.
   first.be_as_slow_as(2s);
   second.be_as_slow_as(2s);
   stage.await([&] { return alpha.count<election::Deposed>() == 1; }, "alpha is deposed");
@@ -160,7 +160,7 @@ TEST_CASE("a slow etcd is led in all the same, and what is written arrives") {
         std::vector<election::Record>{{"job", "record 11"}});
 }
 
-TEST_CASE("history that was compacted away is missed by nobody") {
+TEST_CASE("compacted history is not needed") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -181,7 +181,8 @@ TEST_CASE("history that was compacted away is missed by nobody") {
         std::vector<election::Record>{{"job", "record 39"}});
 }
 
-TEST_CASE("an etcd without room is led on in, and takes what was kept when it has room again") {
+TEST_CASE(
+    "a leader stays the leader while a real etcd is full, and writes when it has space again") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd(EtcdCluster::Options{.words = {"--quota-backend-bytes=4194304"}});
   Stage stage({.endpoints = etcd.endpoints()});

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Elections with a real etcd of three members. Nothing is judged by how long it takes; how long it
-// took is printed.
+// Elections with a real etcd of three members. Durations are printed, not checked.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -31,7 +30,7 @@ bool has_written(const Candidate& candidate, std::uint64_t number) {
   return written && written->through >= number;
 }
 
-// Two of them, of which alpha leads and beta has everything.
+// alpha leads, and beta is in sync.
 struct Pair {
   explicit Pair(Stage& stage, Duration ttl = stage_ttl)
       : alpha(stage.add("alpha", ttl)), beta(stage.add("beta", ttl)) {
@@ -47,7 +46,7 @@ struct Pair {
   Candidate& beta;
 };
 
-// Somebody of that name leads in a process of its own; its pid.
+// Leads in a process of its own; returns its pid.
 pid_t lead_elsewhere(const EtcdAccess& access, const std::string& name) {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
@@ -60,7 +59,7 @@ pid_t lead_elsewhere(const EtcdAccess& access, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the first leads, the next one follows, and both know what was written") {
+TEST_CASE("the first candidate leads, the second follows, and both see the writes") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -87,7 +86,7 @@ TEST_CASE("the first leads, the next one follows, and both know what was written
   CHECK(beta.count<election::LeaderIs>() == 2);
 }
 
-TEST_CASE("when the process that leads is killed, the other leads with all it has written") {
+TEST_CASE("when the leading process is killed, another one leads") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -96,19 +95,19 @@ TEST_CASE("when the process that leads is killed, the other leads with all it ha
   stage.await([&] { return sees(beta, "alpha"); }, "alpha leads");
   const auto epoch = beta.last<election::LeaderIs>()->epoch;
   beta.tell(election::Enter{});
-  // What a leader in this process writes is in the next case; who was not synced waits longer.
+  // The next case covers the records; an unsynced candidate waits longer.
   stage.run_for(500ms);
   const auto killed = boot_now();
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
   stage.await([&] { return beta.leads(); }, "beta leads");
-  fmt::print("killed with -9, and who was not synced leads after {:.2f} s\n",
+  fmt::print("killed by SIGKILL; an unsynced candidate leads after {:.2f} s\n",
              in_seconds(boot_now() - killed));
   CHECK(beta.epoch() > epoch);
   CHECK(beta.last<election::Found>()->synced == std::vector<std::string>{"alpha"});
 }
 
-TEST_CASE("who has everything leads after the leader's lease, and finds hundreds of records") {
+TEST_CASE("a synced standby leads after the leader's lease and finds hundreds of records") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -126,7 +125,7 @@ TEST_CASE("who has everything leads after the leader's lease, and finds hundreds
   begun = boot_now();
   stage.kill(pair.alpha);
   stage.await([&] { return pair.beta.leads(); }, "beta leads");
-  fmt::print("killed, and who was synced leads after {:.2f} s, with all records\n",
+  fmt::print("killed; the synced standby leads after {:.2f} s with all records\n",
              in_seconds(boot_now() - begun));
   CHECK(pair.beta.epoch() > epoch);
   const auto found = pair.beta.last<election::Found>();
@@ -135,7 +134,7 @@ TEST_CASE("who has everything leads after the leader's lease, and finds hundreds
   CHECK(found->records.front().record == record);
 }
 
-TEST_CASE("who leads hands over in a moment, and withdraws in one") {
+TEST_CASE("a transfer and a withdrawal elect the next leader quickly") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -156,11 +155,11 @@ TEST_CASE("who leads hands over in a moment, and withdraws in one") {
   stage.await([&] { return pair.beta.count<election::Withdrawn>() == 1; }, "beta is done");
   pair.alpha.tell(election::Withdraw{});
   stage.await([&] { return pair.alpha.count<election::Withdrawn>() == 1; }, "alpha is done");
-  // Nothing of either is left but what is to stay.
+  // No lease is left.
   CHECK(etcd.ask(0, "/v3/lease/leases", "{}").find("\"leases\"") == std::string::npos);
 }
 
-TEST_CASE("who begins anew under its name waits for the end of what it was") {
+TEST_CASE("a restarted leader waits for the lease of its previous run in a real etcd") {
   if (skips_without_etcd()) return;
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
@@ -173,7 +172,7 @@ TEST_CASE("who begins anew under its name waits for the end of what it was") {
   alpha = &stage.add("alpha");
   alpha->tell(election::Enter{});
   stage.await([&] { return alpha->leads(); }, "alpha leads again");
-  fmt::print("killed and begun anew, it leads again after {:.2f} s\n",
+  fmt::print("killed and restarted, it leads again after {:.2f} s\n",
              in_seconds(boot_now() - killed));
   CHECK(alpha->epoch() > epoch);
   CHECK(alpha->last<election::LeaderIs>()->name == "alpha");

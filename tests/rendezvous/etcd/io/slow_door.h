@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A port that passes on to another one whatever is said, either way, some time later.
+// A proxy that forwards bytes in both directions with a delay.
 
 #include <array>
 #include <asio/io_context.hpp>
@@ -48,7 +48,7 @@ class SlowDoor {
                         });
     }
     void end() const {
-      asio::error_code ignored;  // Either is closed already, or both.
+      asio::error_code ignored;  // one or both may be closed already
       from->close(ignored);
       to->close(ignored);
     }

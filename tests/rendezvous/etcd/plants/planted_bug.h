@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Which of the bugs in this directory is alive; 0: none. Only the copies of the sources into which
-// they are planted know it: see tests/sim/plants/plant.sh.
+// The number of the active bug of this directory; 0: none. Only the patched copies of the sources
+// use it: see tests/sim/plants/plant.sh.
 
 namespace cpprun {
 

@@ -53,7 +53,7 @@ struct Stage {
 
 }  // namespace
 
-TEST_CASE("a visitor comes in with the user that the kernel names") {
+TEST_CASE("a client is admitted as the user that the kernel names") {
   const Directory directory;
   Stage stage(directory.path());
   stage.until([&] { return !stage.door->path().empty(); });
@@ -67,7 +67,7 @@ TEST_CASE("a visitor comes in with the user that the kernel names") {
   CHECK(::read(stage.client.get(), &byte, 1) == 1);
 }
 
-TEST_CASE("it is gone when its program ends, and so is the folder") {
+TEST_CASE("the socket and its directory are removed when the program ends") {
   const Directory directory;
   {
     Stage stage(directory.path());
@@ -77,9 +77,9 @@ TEST_CASE("it is gone when its program ends, and so is the folder") {
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("it is gone where its program ends while it is made, and signals come meanwhile") {
-  // As for each child that ends; none of them may end the wait for the one that makes the socket,
-  // which goes on after three.
+TEST_CASE("the socket is removed if its program ends during its creation and signals arrive") {
+  // As for each child that ends. None of the signals may end the wait for the process that creates
+  // the socket, which continues after three.
   static volatile sig_atomic_t maker = 0;
   static volatile sig_atomic_t signals = 0;
   signals = 0;
@@ -104,17 +104,17 @@ TEST_CASE("it is gone where its program ends while it is made, and signals come 
     ::kill(static_cast<pid_t>(maker), SIGCONT);
   }
   ::sigaction(SIGALRM, &before, nullptr);
-  while (::wait(nullptr) > 0) continue;  // for whoever may still make one
+  while (::wait(nullptr) > 0) continue;  // for a process that may still create one
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("a program that ends before it is needed has made none") {
+TEST_CASE("a program that ends before the socket is needed has not created it") {
   const Directory directory;
   { const Stage stage(directory.path(), 3600s); }
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("where none can be made, that is said with the reason") {
+TEST_CASE("a socket that cannot be created is reported with the reason") {
   Stage stage("/proc/not-there");
   stage.until([&] { return !stage.trouble.empty(); });
   CHECK(

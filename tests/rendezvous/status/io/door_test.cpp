@@ -41,7 +41,7 @@ std::string refusal(const DoorDirectory& directory) {
 
 }  // namespace
 
-TEST_CASE("a socket is made for its owner alone, is found, and somebody is behind it") {
+TEST_CASE("a socket is created for its owner only, is found, and is connected to a process") {
   const Directory directory;
   const auto socket = new_socket();
   const auto path = open_door(socket.get(), in(directory), 77);
@@ -55,7 +55,7 @@ TEST_CASE("a socket is made for its owner alone, is found, and somebody is behin
   CHECK_FALSE(fs::exists(in(directory).path()));
 }
 
-TEST_CASE("a path that is longer than a socket's name may be does no harm") {
+TEST_CASE("a socket works at a path that is longer than the limit for socket names") {
   const Directory directory;
   const DoorDirectory deep{.parent = directory.path() + "/" + std::string(200, 'x'),
                            .name = "cpprun-0"};
@@ -66,7 +66,7 @@ TEST_CASE("a path that is longer than a socket's name may be does no harm") {
   CHECK(probe_socket(*path).socket);
 }
 
-TEST_CASE("sockets behind which nobody is any more are swept, and others stay") {
+TEST_CASE("sockets without a process are removed, and others stay") {
   const Directory directory;
   auto gone = new_socket();
   const auto old_path = open_door(gone.get(), in(directory), 1);
@@ -82,7 +82,7 @@ TEST_CASE("sockets behind which nobody is any more are swept, and others stay") 
   CHECK(doors_in(in(directory)).size() == 1);
 }
 
-TEST_CASE("what is another machine's or no socket of ours is not swept") {
+TEST_CASE("sockets of another machine, and other files, are not removed") {
   const Directory directory;
   auto gone = new_socket();
   const auto path = open_door(gone.get(), in(directory), 1);
@@ -94,7 +94,7 @@ TEST_CASE("what is another machine's or no socket of ours is not swept") {
   CHECK(fs::exists(elsewhere));
 }
 
-TEST_CASE("two processes of one number get two names") {
+TEST_CASE("two processes with the same pid get two names") {
   const Directory directory;
   const auto first = new_socket();
   const auto second = new_socket();
@@ -107,7 +107,7 @@ TEST_CASE("two processes of one number get two names") {
   CHECK(probe_socket(*two).socket);
 }
 
-TEST_CASE("a folder that is open to others, a link or no folder is refused") {
+TEST_CASE("a directory that is open to others, a link or a file is rejected") {
   const Directory directory;
   const std::string path = in(directory).path();
   REQUIRE(fs::create_directory(path));
@@ -122,9 +122,9 @@ TEST_CASE("a folder that is open to others, a link or no folder is refused") {
   CHECK(refusal(nowhere).find("cannot be created: No such file") != std::string::npos);
 }
 
-TEST_CASE("somebody else's folder is refused, and so is their runtime folder") {
+TEST_CASE("a directory of another user is rejected, and so is that user's runtime directory") {
   if (::geteuid() != 0) {
-    MESSAGE("skipped: only root can make a folder somebody else's");
+    MESSAGE("skipped: only root can change the owner of a directory");
     return;
   }
   const Directory directory;

@@ -26,9 +26,9 @@ namespace {
 
 const std::string get_short = "GET /short HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const std::string get_long = "GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n";
-constexpr std::size_t long_bytes = 16 * 1024 * 1024;  // more than any socket takes at once
+constexpr std::size_t long_bytes = 16 * 1024 * 1024;  // more than any socket accepts at once
 
-// The other end of a visit: what it hears is read when it is asked to.
+// The client's end of a connection: it reads only when it is asked to.
 struct Client {
   FileDescriptor socket;
   std::string heard;
@@ -71,7 +71,7 @@ struct Stage {
                 .credential = std::move(credential)},
                limits) {}
 
-  // Somebody who has come over loopback, or seems to come from there, and has said that already.
+  // A client that has connected over loopback, or seems to, and has sent these bytes already.
   Client client(const std::string& first_bytes, const char* from = nullptr) {
     const FileDescriptor door(::socket(AF_INET, SOCK_STREAM, 0));
     sockaddr_in address{};
@@ -95,7 +95,7 @@ struct Stage {
     return client;
   }
 
-  // Until that holds, or for ten seconds.
+  // Runs until that holds, or for ten seconds.
   template <class Holds>
   void until(Holds&& holds) {
     const auto end = std::chrono::steady_clock::now() + 10s;
@@ -125,7 +125,7 @@ struct Stage {
 
 }  // namespace
 
-TEST_CASE("whoever has something to say waits for one answer, however many look") {
+TEST_CASE("a message waits for at most one status answer, however many clients ask") {
   Stage stage(StatusAccess::host);
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -134,7 +134,7 @@ TEST_CASE("whoever has something to say waits for one answer, however many look"
   int answers_before = 0;
   link.async_wait(asio::posix::stream_descriptor::wait_read,
                   [&](const asio::error_code&) { answers_before = stage.asked; });
-  // A heartbeat comes while the first one is being answered.
+  // A heartbeat arrives while the first request is being answered.
   stage.while_asked = [&] {
     if (stage.asked == 1) REQUIRE(::send(agent.get(), "x", 1, 0) == 1);
   };
@@ -145,7 +145,7 @@ TEST_CASE("whoever has something to say waits for one answer, however many look"
   CHECK(answers_before == 1);
 }
 
-TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
+TEST_CASE("a client is answered, again and again, and leaves nothing behind") {
   Stage stage;
   Client client = stage.client(get_short);
   stage.until_heard(client, "\r\n\r\nok");
@@ -160,21 +160,21 @@ TEST_CASE("a visitor is answered, again and again, and leaves nothing behind") {
   CHECK(stage.lines.empty());
 }
 
-TEST_CASE("what takes a moment is answered when it is over, and the connection goes on") {
+TEST_CASE("an answer that takes time is sent when it is ready, and the connection continues") {
   Stage stage;
   Client client = stage.client("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until([&] { return stage.asked == 1; });
-  client.say(get_short);  // its turn comes behind that
-  stage.server.answer(8, {.body = "of somebody else"});
+  client.say(get_short);  // its turn comes after that
+  stage.server.answer(8, {.body = "of another client"});
   stage.server.answer(7, {.body = "at last"});
   stage.until_heard(client, "\r\n\r\nat lastHTTP/1.1 200 OK\r\n");
   stage.until_heard(client, "\r\n\r\nok");
   stage.server.answer(7, {.body = "twice"});
   CHECK(client.heard.find("twice") == std::string::npos);
-  CHECK(client.heard.find("somebody") == std::string::npos);
+  CHECK(client.heard.find("another") == std::string::npos);
 }
 
-TEST_CASE("whoever has asked for something hears that it is not known what came of it, in time") {
+TEST_CASE("a command without a result in time is answered as unknown") {
   Stage stage(StatusAccess::user, {.outcome = {}});
   Client client = stage.client("GET /later HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until_heard(client, "HTTP/1.1 503 ");
@@ -183,7 +183,7 @@ TEST_CASE("whoever has asked for something hears that it is not known what came 
   static_assert(bounds::outcome_timeout > bounds::hand_over_answer);
 }
 
-TEST_CASE("whoever asks for something is known, even where everybody may look") {
+TEST_CASE("the sender of a command is identified, even if all users have read access") {
   Stage stage(StatusAccess::network);
   Client client = stage.client(get_short);
   stage.until_heard(client, "ok");
@@ -197,7 +197,7 @@ TEST_CASE("whoever asks for something is known, even where everybody may look") 
   CHECK(*stage.clients[1].user == ::geteuid());
 }
 
-TEST_CASE("whoever may not look is told why, and what they ask is not looked at") {
+TEST_CASE("a client without access receives the reason, and its request is not processed") {
   Stage stage(StatusAccess::none);
   Client client = stage.client(get_short);
   stage.until_closed(client);
@@ -208,7 +208,7 @@ TEST_CASE("whoever may not look is told why, and what they ask is not looked at"
   CHECK(stage.lines[0].find("no read access: read access is disabled") != std::string::npos);
 }
 
-TEST_CASE("what is no request is refused, and the connection closed") {
+TEST_CASE("an invalid request is rejected, and the connection closed") {
   Stage stage;
   Client client = stage.client("GET nothing\r\n\r\n");
   stage.until_closed(client);
@@ -218,31 +218,31 @@ TEST_CASE("what is no request is refused, and the connection closed") {
   stage.until([&] { return stage.server.size() == 0; });
 }
 
-TEST_CASE("a request that trickles in has no longer than one that hangs") {
+TEST_CASE("a slowly sent request has the same timeout as an incomplete one") {
   Stage stage(StatusAccess::user, {.request = 200ms});
   Client client = stage.client("GET / HT");
   std::size_t said = 0;
   stage.until([&] {
     client.listen();
-    // A byte for each turn, as a slow loris sends them; the last ones find nobody.
+    // One byte per turn, as a slow loris sends them; the last ones find a closed connection.
     if (!client.closed) said += ::send(client.socket.get(), "x", 1, MSG_NOSIGNAL) == 1 ? 1 : 0;
     return client.closed;
   });
   CHECK(said > 0);
   CHECK(stage.asked == 0);
-  // Who trickles fast has been told that it is too much, and has to hang up as well.
+  // A fast trickle is answered with an error, and the client has to hang up as well.
   client.socket.reset();
   stage.until([&] { return stage.server.size() == 0; });
 }
 
-TEST_CASE("a connection that asks for nothing more is closed after a while") {
+TEST_CASE("an idle connection is closed after a while") {
   Stage stage(StatusAccess::user, {.idle = 100ms});
   Client client = stage.client(get_short);
   stage.until_closed(client);
   CHECK(client.heard.ends_with("ok"));
 }
 
-TEST_CASE("a watcher that never reads is given up, and others are answered meanwhile") {
+TEST_CASE("a watcher that never reads is dropped, and others are answered meanwhile") {
   Stage stage(StatusAccess::user, {.answer = 300ms});
   Client lazy = stage.client(get_long);
   stage.until([&] { return stage.asked == 1; });
@@ -254,7 +254,7 @@ TEST_CASE("a watcher that never reads is given up, and others are answered meanw
   CHECK(lazy.heard.size() < long_bytes);
 }
 
-TEST_CASE("a long answer arrives whole") {
+TEST_CASE("a long answer arrives complete") {
   Stage stage;
   Client client = stage.client(get_long);
   stage.until([&] {
@@ -264,7 +264,7 @@ TEST_CASE("a long answer arrives whole") {
   CHECK(client.heard.ends_with("\r\n\r\n" + std::string(long_bytes, 'x')));
 }
 
-TEST_CASE("where there is no room, whoever has asked for nothing for longest goes") {
+TEST_CASE("without room, the longest idle connection is closed") {
   Stage stage(StatusAccess::user, {.connections = 2});
   Client first = stage.client(get_short);
   stage.until_heard(first, "ok");
@@ -278,10 +278,9 @@ TEST_CASE("where there is no room, whoever has asked for nothing for longest goe
   CHECK(stage.server.size() == 2);
 }
 
-TEST_CASE("who may not look is told so once, and its connection is over") {
-  Stage stage(StatusAccess::user, {}, [](const http::Request&) -> Result<Credential> {
-    return failure("that is no token");
-  });
+TEST_CASE("a client without access is rejected once, and its connection is closed") {
+  Stage stage(StatusAccess::user, {},
+              [](const http::Request&) -> Result<Credential> { return failure("invalid token"); });
   Client none = stage.client(get_short + get_short, "10.0.0.9");
   stage.until_closed(none);
   const auto first = none.heard.find("401 Unauthorized");
@@ -290,7 +289,7 @@ TEST_CASE("who may not look is told so once, and its connection is over") {
   CHECK(stage.asked == 0);
 }
 
-TEST_CASE("strangers keep nobody out who may look, and the watcher stays") {
+TEST_CASE("unauthenticated clients do not block a client with access, and the watcher stays") {
   Stage stage(StatusAccess::user, {.connections = 3});
   Client own = stage.client(get_short);
   stage.until_heard(own, "ok");
@@ -305,7 +304,7 @@ TEST_CASE("strangers keep nobody out who may look, and the watcher stays") {
   CHECK_FALSE(own.closed);
 }
 
-TEST_CASE("a crowd of watchers is never larger than there is room for") {
+TEST_CASE("the number of watchers is limited") {
   Stage stage(StatusAccess::user, {.connections = 4});
   std::vector<Client> crowd;
   for (int at = 0; at < 200; ++at) {
@@ -316,7 +315,7 @@ TEST_CASE("a crowd of watchers is never larger than there is room for") {
   stage.until_heard(last, "ok");
 }
 
-TEST_CASE("where everybody is being answered the next one is refused, in the log") {
+TEST_CASE("while all connections are being answered, the next one is rejected, with a log line") {
   Stage stage(StatusAccess::user, {.connections = 1});
   Client lazy = stage.client(get_long);
   stage.until([&] { return stage.asked == 1; });
@@ -327,7 +326,7 @@ TEST_CASE("where everybody is being answered the next one is refused, in the log
   CHECK(stage.lines[0].find("rejected, because") != std::string::npos);
 }
 
-TEST_CASE("a server that ends closes its visitors") {
+TEST_CASE("a server that ends closes its connections") {
   Client client;
   {
     Stage stage;

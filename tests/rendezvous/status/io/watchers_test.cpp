@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whoever asks for an answer that goes on, over the socket for tools.
+// Requests for a streamed answer, over the control socket.
 
 #include <doctest/doctest.h>
 #include <sys/socket.h>
@@ -80,7 +80,7 @@ struct Stage {
 
 }  // namespace
 
-TEST_CASE("a watcher hears how it began, and then whatever is told") {
+TEST_CASE("a watcher receives the current state, and then every event") {
   Stage stage;
   Watcher watcher = stage.come();
   stage.until_heard(watcher, "\r\n\r\nfirst\n");
@@ -94,7 +94,7 @@ TEST_CASE("a watcher hears how it began, and then whatever is told") {
   CHECK(stage.server.watchers() == 0);
 }
 
-TEST_CASE("others are answered meanwhile, and only who watches is told") {
+TEST_CASE("other requests are answered meanwhile, and only watchers receive events") {
   Stage stage;
   Watcher watcher = stage.come();
   stage.until_heard(watcher, "first");
@@ -107,26 +107,26 @@ TEST_CASE("others are answered meanwhile, and only who watches is told") {
   CHECK(other.heard.empty());
 }
 
-TEST_CASE("a watcher that never reads is given up before it costs more than its bound") {
+TEST_CASE("a watcher that never reads is dropped before it exceeds its memory limit") {
   Stage stage({.watcher_bytes = 100'000});
   Watcher lazy = stage.come();
   Watcher busy = stage.come();
   stage.until_heard(lazy, "first");
   stage.until_heard(busy, "first");
   const std::string much(50'000, 'x');
-  std::size_t told = 0;
+  std::size_t sent_bytes = 0;
   stage.until([&] {
     stage.server.tell_watchers(much);
-    told += much.size();
+    sent_bytes += much.size();
     busy.listen();
     return stage.server.watchers() == 1;
   });
-  CHECK(told < 10'000'000);
+  CHECK(sent_bytes < 10'000'000);
   stage.server.tell_watchers("last\n");
   stage.until_heard(busy, "last\n");
 }
 
-TEST_CASE("no more than so many watch, and the next one is told so") {
+TEST_CASE("the number of watchers is limited, and the next one is rejected") {
   Stage stage({.connections = 4, .watchers = 2});
   Watcher first = stage.come();
   Watcher second = stage.come();
@@ -138,18 +138,18 @@ TEST_CASE("no more than so many watch, and the next one is told so") {
   CHECK(stage.server.watchers() == 2);
 }
 
-TEST_CASE("a word comes now and then while somebody watches, and nobody is woken up otherwise") {
+TEST_CASE("a keep-alive is sent while there is a watcher, and there are no wakeups otherwise") {
   Stage stage({.keep_alive = 20ms});
   Watcher watcher = stage.come();
   stage.until_heard(watcher, "first\n:\n\n:\n\n");
   watcher.socket.reset();
   stage.until([&] { return stage.server.size() == 0; });
-  // What was under way comes to its end, and nothing follows.
+  // Work in progress ends, and nothing follows.
   while (stage.io.run_one_for(200ms) > 0) continue;
   CHECK(stage.io.stopped());
 }
 
-TEST_CASE("whoever is somebody else is refused at the socket, too") {
+TEST_CASE("another user is rejected at the socket, too") {
   Stage stage;
   Watcher none = stage.come(watch, ::geteuid() + 1);
   stage.until([&] {
@@ -161,7 +161,7 @@ TEST_CASE("whoever is somebody else is refused at the socket, too") {
   CHECK(stage.lines[0].find("no read access: only the user that runs this") != std::string::npos);
 }
 
-TEST_CASE("a look at the head of an answer that goes on ends with it") {
+TEST_CASE("a HEAD request for a streamed answer ends after the header") {
   Stage stage;
   Watcher watcher = stage.come("HEAD /watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
   stage.until([&] {

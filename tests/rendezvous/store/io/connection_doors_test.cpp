@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whoever has just come is let in whatever the clients ask, and whatever it costs.
+// New clients are admitted whatever the connected clients request, and whatever it costs.
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ using namespace cpprun;
 
 namespace {
 
-// A store of many keys, and clients each of which asks for the list of them again and again.
+// A store of many keys, and clients that request the list of them again and again.
 struct Crowd {
   explicit Crowd(ServedSet& served) {
     for (int at = 0; at < 50'000; ++at) names.push_back("key" + std::to_string(at));
@@ -31,8 +31,8 @@ struct Crowd {
       served.say(clients.back(), hello + list + list + list + list);
     }
   }
-  // The lists that have been told whole, at least.
-  std::size_t lists_told() {
+  // The number of lists that have arrived completely.
+  std::size_t lists_received() {
     std::size_t bytes = 0;
     for (RawClient& client : clients) {
       client.listen_now();
@@ -47,7 +47,7 @@ struct Crowd {
 
 }  // namespace
 
-TEST_CASE("an agent and a client come in while others have long lists told") {
+TEST_CASE("an agent and a client connect while others receive long lists") {
   ServedSet served;
   Crowd crowd(served);
   RawClient agent(served.listening.port);
@@ -61,10 +61,10 @@ TEST_CASE("an agent and a client come in while others have long lists told") {
     return served.links.size() == 1 && modest.heard.size() == 8;
   });
   CHECK(turns < 20);
-  CHECK(crowd.lists_told() < 8);
+  CHECK(crowd.lists_received() < 8);
 }
 
-TEST_CASE("an agent comes in while a request of very many keys is carried out") {
+TEST_CASE("an agent connects while a request with very many keys is carried out") {
   ServedSet served({.work_per_turn = 64 * 1024});
   RawClient client(served.listening.port);
   std::vector<std::string> names;

@@ -31,12 +31,12 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("every captured exchange works over a connection, whole and byte by byte") {
+TEST_CASE("every captured exchange works over a connection, at once and byte by byte") {
   for (const c10d::golden::Exchange& exchange : c10d::golden::exchanges()) {
     CAPTURE(exchange.name);
     for (const bool byte_by_byte : {false, true}) {
-      // In small pieces APPEND cannot be told from A's DELETE_KEY for certain; that is tested
-      // apart.
+      // In small pieces APPEND cannot be distinguished from A's DELETE_KEY; a separate test covers
+      // that.
       if (byte_by_byte && exchange.dialect == c10d::Dialect::b) continue;
       ServedSet served({}, "127.0.0.1", exchange.given);
       RawClient client(served.listening.port);
@@ -65,7 +65,7 @@ TEST_CASE("clients of all dialects share one store on one port") {
   CHECK(served.ask(modern, request(c10d::Get{"/k"}), 9) == value("v"));
 }
 
-TEST_CASE("a DELETE_KEY of dialect A is answered when no APPEND comes of it") {
+TEST_CASE("a DELETE_KEY of dialect A is answered if it does not turn out to be an APPEND") {
   ServedSet served;
   RawClient client(served.listening.port);
   CHECK(served.ask(client, bytes_of("03 02..00 '/k' 01..00"), 8) == number(1));
@@ -73,7 +73,7 @@ TEST_CASE("a DELETE_KEY of dialect A is answered when no APPEND comes of it") {
   CHECK(served.the_store.key_count() == 0);
 }
 
-TEST_CASE("requests that come together are answered together and in order") {
+TEST_CASE("requests that arrive together are answered together and in order") {
   ServedSet served;
   RawClient client(served.listening.port);
   served.say(client, hello + request(c10d::Ping{1}) + request(c10d::Set{"k", "v"}) +
@@ -81,7 +81,7 @@ TEST_CASE("requests that come together are answered together and in order") {
   CHECK(served.hear(client, 4 + 9 + 8) == bytes_of("01000000") + value("v") + number(2));
 }
 
-TEST_CASE("half a request disturbs nobody and costs nothing") {
+TEST_CASE("half a request delays no other client and costs nothing") {
   ServedSet served;
   RawClient half(served.listening.port);
   served.say(half, hello + request(c10d::Set{"k", "value"}).substr(0, 12));
@@ -92,14 +92,14 @@ TEST_CASE("half a request disturbs nobody and costs nothing") {
   CHECK(served.the_store.key_count() == 1);
 }
 
-TEST_CASE("a length that was only claimed costs no memory") {
+TEST_CASE("an announced length costs no memory") {
   ServedSet served;
   const std::size_t before = resident_bytes();
   std::vector<RawClient> clients;
   const std::string start = request(c10d::Set{"k", std::string(1000, 'v')});
   for (int at = 0; at < 500; ++at) {
     clients.emplace_back(served.listening.port);
-    // 200 MiB each, of which nothing but the first bytes ever comes.
+    // 200 MiB each, of which only the first bytes arrive.
     served.say(clients.back(), hello + bytes_of("01 01..00 'k' 0000800c00000000 'begins'"));
   }
   RawClient other(served.listening.port);
@@ -117,7 +117,7 @@ TEST_CASE("a length of 2^62 ends its connection with a reason") {
   CHECK(served.notes[0].peer->host_text() == "127.0.0.1");
 }
 
-TEST_CASE("what a port scanner says ends its connection with a reason") {
+TEST_CASE("the bytes of a port scanner end its connection with a reason") {
   ServedSet served;
   for (const std::string& scan :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x16\x03\x01\x02", 4),
@@ -133,7 +133,7 @@ TEST_CASE("what a port scanner says ends its connection with a reason") {
   CHECK(served.set.connection_count() == 0);
 }
 
-TEST_CASE("what was asked before a bad request is still answered") {
+TEST_CASE("requests before a bad request are still answered") {
   ServedSet served;
   RawClient client(served.listening.port);
   served.say(client, hello + request(c10d::Add{"n", 1}) + "\xff");
@@ -175,7 +175,7 @@ TEST_CASE("a client may send thousands of requests before it reads") {
   CHECK(served.hear(client, 10'000 * 1008).size() == 10'000 * 1008);
 }
 
-TEST_CASE("a reader that does not read is left alone, then dropped with a reason") {
+TEST_CASE("a client that does not read is kept for a while, then dropped with a reason") {
   ServedSet served({.outbox_bytes_max = 100'000, .reader_stall_max = 50ms});
   RawClient lazy(served.listening.port);
   served.say(lazy, hello + request(c10d::Set{"k", std::string(1'000'000, 'v')}));
@@ -189,7 +189,7 @@ TEST_CASE("a reader that does not read is left alone, then dropped with a reason
   CHECK(served.ask(other, request(c10d::Add{"n", 1}), 8) == number(2));
 }
 
-TEST_CASE("a slow reader gets everything in the end") {
+TEST_CASE("a slow reader receives everything in the end") {
   ServedSet served({.outbox_bytes_max = 100'000});
   RawClient slow(served.listening.port);
   const std::string big(1'000'000, 'v');
@@ -215,7 +215,7 @@ TEST_CASE("a watcher that does not read is dropped when too many notices wait fo
   CHECK(served.notes[0].text.starts_with("closed: reads too slowly: "));
 }
 
-TEST_CASE("a key for which many wait wakes them slice by slice") {
+TEST_CASE("a key with many waiters wakes them in slices") {
   ServedSet served({.wakes_per_slice = 3});
   std::vector<RawClient> waiters;
   const std::vector<c10d::Bytes> keys{"go"};
@@ -252,7 +252,7 @@ TEST_CASE("a waiter that is killed leaves no wait behind") {
   CHECK(served.set.connection_count() == 0);
 }
 
-TEST_CASE("an agent is handed over with all it has said") {
+TEST_CASE("an agent is handed over with all bytes that it has sent") {
   ServedSet served;
   RawClient agent(served.listening.port);
   served.say(agent, "cppr");
@@ -266,7 +266,7 @@ TEST_CASE("an agent is handed over with all it has said") {
   CHECK(served.hear(agent, 4) == "back");
 }
 
-TEST_CASE("a client that the host does not admit is told nothing and closed with its reason") {
+TEST_CASE("a client that the host rejects receives nothing and is closed with its reason") {
   ServedSet served;
   served.refusal = "not a member of round 3";
   RawClient client(served.listening.port);
@@ -277,7 +277,7 @@ TEST_CASE("a client that the host does not admit is told nothing and closed with
   CHECK(served.the_store.key_count() == 0);
 }
 
-TEST_CASE("closing the clients spares those who have not said anything") {
+TEST_CASE("closing the clients spares those that have not sent anything") {
   ServedSet served;
   RawClient client(served.listening.port);
   RawClient silent(served.listening.port);
@@ -289,7 +289,7 @@ TEST_CASE("closing the clients spares those who have not said anything") {
   CHECK(served.ask(silent, hello + request(c10d::Add{"n", 1}), 8) == number(2));
 }
 
-TEST_CASE("a port that is no longer served refuses and ends its connections") {
+TEST_CASE("a closed port refuses new connections and ends the existing ones") {
   ServedSet served;
   RawClient client(served.listening.port);
   served.ask(client, hello + request(c10d::Add{"n", 1}), 8);
@@ -300,7 +300,7 @@ TEST_CASE("a port that is no longer served refuses and ends its connections") {
   CHECK(served.set.connection_count() == 0);
 }
 
-TEST_CASE("ports that come and go leave nothing behind") {
+TEST_CASE("ports that are opened and closed leave nothing behind") {
   ServedSet served;
   for (int at = 0; at < 100; ++at) {
     const auto job = served.set.listen(served, {.host = "127.0.0.1"});
@@ -313,7 +313,7 @@ TEST_CASE("ports that come and go leave nothing behind") {
   }
 }
 
-TEST_CASE("half a greeting is closed after a while, and whoever says nothing may stay") {
+TEST_CASE("a socket with half a greeting is closed after a while, and a silent one may stay") {
   ServedSet served;
   RawClient silent(served.listening.port);
   RawClient half(served.listening.port);
@@ -326,7 +326,7 @@ TEST_CASE("half a greeting is closed after a while, and whoever says nothing may
   CHECK(served.ask(silent, hello + request(c10d::Add{"n", 1}), 8) == number(1));
 }
 
-TEST_CASE("the wildcard takes IPv4 and IPv6 on one port, and the port is taken then") {
+TEST_CASE("the wildcard listens on IPv4 and IPv6 on one port, and the port is then in use") {
   ServedSet served({}, "");
   RawClient client(served.listening.port);
   CHECK(served.ask(client, hello + request(c10d::Add{"n", 1}), 8) == number(1));
@@ -338,7 +338,7 @@ TEST_CASE("the wildcard takes IPv4 and IPv6 on one port, and the port is taken t
   CHECK(again.error().reason.find(std::to_string(served.listening.port)) != std::string::npos);
 }
 
-TEST_CASE("without descriptors a newcomer is refused, nobody else notices, and it passes") {
+TEST_CASE("without descriptors a new client is rejected, others are unaffected, and it recovers") {
   ServedSet served;
   RawClient client(served.listening.port);
   served.ask(client, hello + request(c10d::Add{"n", 1}), 8);
@@ -346,7 +346,7 @@ TEST_CASE("without descriptors a newcomer is refused, nobody else notices, and i
   for (int at = 0; at < 3; ++at) newcomers.emplace_back(RawClient::new_socket());
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
-  // The lowest number that is free is the limit: nothing can be opened any more.
+  // The lowest free number is the limit: no file can be opened.
   FileDescriptor lowest(dup(0));
   rlimit none = before;
   none.rlim_cur = static_cast<rlim_t>(lowest.get());

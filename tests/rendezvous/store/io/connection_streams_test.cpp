@@ -53,7 +53,7 @@ struct Fixture {
     id = *opened;
   }
 
-  // What it hears of that, within ten seconds.
+  // The reply that arrives within ten seconds.
   std::string ask(std::string_view bytes) {
     stream->heard.clear();
     stream->said += bytes;
@@ -73,8 +73,9 @@ struct Fixture {
 
 }  // namespace
 
-// Only time tells PyTorch 1.13's DELETE_KEY from 2.1's APPEND, and nobody else may say a word.
-TEST_CASE("an old client that deletes a key is answered though nothing else happens") {
+// Only time distinguishes PyTorch 1.13's DELETE_KEY from 2.1's APPEND, and no other client may send
+// anything meanwhile.
+TEST_CASE("an old client that deletes a key is answered even if nothing else happens") {
   Fixture fixture;
   CHECK(fixture.ask(c10d::golden::bytes_of("03 04 00 00 00 00 00 00 00 2f 61 2f 62"
                                            "01 00 00 00 00 00 00 00")) == number(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Nobody is served for long at a time, whatever is asked: what one turn does, what a client may
-// make us hold, and that who goes too far goes alone.
+// No client is served for long at a time: the work of one turn, the memory that a client may use,
+// and that only the client that exceeds a limit is closed.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t mib = 1024 * 1024;
 
-// Turns until this client has heard that many bytes.
+// Turns until this client has received that many bytes.
 int turns_until_heard(ServedSet& served, RawClient& client, std::size_t count) {
   int turns = 0;
   served.until([&] {
@@ -41,7 +41,7 @@ void until_present(ServedSet& served, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("thousands of requests in one packet are decided over many turns, and in order") {
+TEST_CASE("thousands of requests in one packet are processed over many turns, and in order") {
   ServedSet served({.work_per_turn = 64 * 1024, .work_per_visit = 16 * 1024});
   RawClient greedy(served.listening.port);
   RawClient modest(served.listening.port);
@@ -51,7 +51,7 @@ TEST_CASE("thousands of requests in one packet are decided over many turns, and 
   for (int at = 0; at < 1500; ++at) many += request(c10d::Add{"n", 1});
   served.say(greedy, many);
   modest.offer(request(c10d::Add{"modest", 1}));
-  // The modest one does not wait for all that the greedy one has asked.
+  // The modest client does not wait for all requests of the greedy one.
   std::int64_t decided = 0;
   served.until([&] {
     modest.listen_now();
@@ -64,7 +64,7 @@ TEST_CASE("thousands of requests in one packet are decided over many turns, and 
   CHECK(greedy.heard.substr(1499 * 8, 8) == number(1500));
 }
 
-TEST_CASE("one turn does no more than its work, however many clients have something to say") {
+TEST_CASE("one turn has a limited amount of work, however many clients have sent requests") {
   ServedSet served({.work_per_turn = 256 * 1024});
   std::vector<RawClient> clients;
   for (int at = 0; at < 20; ++at) {
@@ -83,7 +83,7 @@ TEST_CASE("one turn does no more than its work, however many clients have someth
   for (RawClient& client : clients) CHECK(served.hear(client, 8).size() == 8);
 }
 
-TEST_CASE("a large value asked for by many is sent from one place, a slice in each turn") {
+TEST_CASE("a large value requested by many is sent from one buffer, a slice in each turn") {
   ServedSet served;
   RawClient setter(served.listening.port);
   const std::string large(64 * mib, 'v');
@@ -102,7 +102,7 @@ TEST_CASE("a large value asked for by many is sent from one place, a slice in ea
   });
   CHECK(served.set.accounting().bytes_held() < 70 * mib);
   CHECK(served.ask(setter, request(c10d::Add{"n", 1}), 8) == number(2));
-  // What has been asked for is sent as it was then.
+  // A reply has the value as of its request.
   served.say(setter, request(c10d::Set{"k", "short"}));
   std::size_t heard = 0;
   served.until([&] {
@@ -114,12 +114,12 @@ TEST_CASE("a large value asked for by many is sent from one place, a slice in ea
   CHECK(heard == 12 * (8 + large.size()));
 }
 
-TEST_CASE("a large value stays in the memory in which it came") {
+TEST_CASE("a large value stays in the buffer in which it arrived") {
   ServedSet served;
   RawClient client(served.listening.port);
   std::string large(20 * mib, 'x');
   for (std::size_t at = 0; at < large.size(); at += 4096) large[at] = static_cast<char>(at >> 12);
-  // Something in front of it and behind it, in the same packets.
+  // Other requests before and after it in the same packets.
   served.say(client, hello + request(c10d::Add{"n", 1}) + request(c10d::Set{"k", large}) +
                          request(c10d::Add{"n", 1}) + request(c10d::Append{"k", large}) +
                          request(c10d::Append{"k", "end"}) + request(c10d::Add{"n", 1}));
@@ -132,7 +132,7 @@ TEST_CASE("a large value stays in the memory in which it came") {
   served.until([&] { return served.set.accounting().bytes_held() < mib; });
 }
 
-TEST_CASE("keys by the ten thousand are listed over several turns, each once") {
+TEST_CASE("tens of thousands of keys are listed over several turns, each once") {
   ServedSet served;
   RawClient client(served.listening.port);
   constexpr int count = 20'000;
@@ -160,7 +160,7 @@ TEST_CASE("keys by the ten thousand are listed over several turns, each once") {
   CHECK(listed == names);
 }
 
-TEST_CASE("who sends more than there is memory for is closed with the figures, and it alone") {
+TEST_CASE("only a connection that exceeds the memory limit is closed, with the figures") {
   ServedSet served({.memory = {.bytes_max = 16 * mib}});
   RawClient modest(served.listening.port);
   served.ask(modest, hello + request(c10d::Add{"n", 1}), 8);
@@ -174,10 +174,10 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
   });
   REQUIRE(served.notes.size() == 1);
   CAPTURE(served.notes[0].text);
-  // How near to the limit depends on what the kernel hands over at once.
-  const std::string_view told = served.notes[0].text;
-  const auto held = [told](std::string_view figure) {
-    return told.starts_with("closed: all clients together hold " + std::string(figure));
+  // How close to the limit depends on how much the kernel delivers at once.
+  const std::string_view line = served.notes[0].text;
+  const auto held = [line](std::string_view figure) {
+    return line.starts_with("closed: all clients together hold " + std::string(figure));
   };
   CHECK((held("13.") || held("14.0 ")));
   CHECK(served.notes[0].text.ends_with(" of at most 14.0 MiB"));
@@ -186,7 +186,8 @@ TEST_CASE("who sends more than there is memory for is closed with the figures, a
   served.until([&] { return served.set.accounting().bytes_held() < mib; });
 }
 
-TEST_CASE("an address has so many connections, and another is refused with a reason") {
+TEST_CASE(
+    "the number of connections per address is limited, and another is rejected with a reason") {
   ServedSet served({.memory = {.address_connections_max = 2}});
   RawClient first(served.listening.port);
   RawClient second(served.listening.port);
@@ -201,7 +202,7 @@ TEST_CASE("an address has so many connections, and another is refused with a rea
   CHECK(served.ask(fourth, hello + request(c10d::Add{"n", 1}), 8) == number(1));
 }
 
-TEST_CASE("who says nothing gives way where its address has all that it may") {
+TEST_CASE("a silent connection makes room when its address is at the limit") {
   ServedSet served({.memory = {.address_connections_max = 2}});
   RawClient speaks(served.listening.port);
   CHECK(served.ask(speaks, hello + request(c10d::Add{"n", 1}), 8) == number(1));
@@ -214,7 +215,7 @@ TEST_CASE("who says nothing gives way where its address has all that it may") {
   CHECK(served.ask(speaks, request(c10d::Add{"n", 1}), 8) == number(3));
 }
 
-TEST_CASE("a store that was emptied is freed over several turns, and can be used meanwhile") {
+TEST_CASE("a cleared store is freed over several turns, and is usable meanwhile") {
   ServedSet served;
   RawClient client(served.listening.port);
   std::vector<std::string> names;
@@ -233,7 +234,7 @@ TEST_CASE("a store that was emptied is freed over several turns, and can be used
   served.until([&] { return served.set.accounting().bytes_held() < 1000; });
 }
 
-TEST_CASE("a request of very many keys takes many turns, and nobody sees half of it") {
+TEST_CASE("a request with very many keys takes many turns and is atomic for other clients") {
   ServedSet served;
   RawClient greedy(served.listening.port);
   RawClient other(served.listening.port);
@@ -251,7 +252,7 @@ TEST_CASE("a request of very many keys takes many turns, and nobody sees half of
                          request(c10d::Check{keys}));
   int turns = 0;
   served.until([&] {
-    // The other looks at the number of keys all the time: it is that before, or that behind.
+    // The other client polls the number of keys: it is either the old one or the new one.
     other.offer(request(c10d::GetNumKeys{}));
     ++turns;
     setter.listen_now();
@@ -268,8 +269,7 @@ TEST_CASE("a request of very many keys takes many turns, and nobody sees half of
   }
 }
 
-TEST_CASE(
-    "hundreds of clients are closed a few in each turn, and none of them is heard meanwhile") {
+TEST_CASE("hundreds of clients are closed a few in each turn, and their requests are ignored") {
   ServedSet served;
   std::vector<RawClient> clients;
   for (int at = 0; at < 200; ++at) {
@@ -286,7 +286,7 @@ TEST_CASE(
   CHECK(std::ranges::count(served.notes, "closed: round 1 is over", &Note::text) == 200);
 }
 
-TEST_CASE("the connections of a port that is closed go a few in each turn, with one line") {
+TEST_CASE("the connections of a closed port are closed a few in each turn, with one log line") {
   ServedSet served;
   const auto job = served.set.listen(served, {.host = "127.0.0.1"});
   std::vector<RawClient> clients;
@@ -296,12 +296,12 @@ TEST_CASE("the connections of a port that is closed go a few in each turn, with 
   }
   served.set.stop_listening(job->id, "the job is over");
   CHECK(served.set.connection_count() == 200);
-  // Whoever drives the set is told, although nobody has said anything.
+  // The driver of the set is notified, although no client has sent anything.
   pollfd watched{served.set.descriptor(), POLLIN, 0};
   CHECK(poll(&watched, 1, 0) == 1);
   CHECK(served.set.serve(std::chrono::steady_clock::now()));
   CHECK(served.set.connection_count() > 100);
-  // The number of the port is not given to another while somebody is left.
+  // The port number is not reused while a connection remains.
   CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 2);
   until_present(served, 0);
   CHECK(served.notes.size() == 1);
@@ -310,7 +310,7 @@ TEST_CASE("the connections of a port that is closed go a few in each turn, with 
   CHECK(served.set.listen(served, {.host = "127.0.0.1"})->id.value == 1);
 }
 
-TEST_CASE("clients that leave together are let go a few in each turn") {
+TEST_CASE("clients that leave together are removed a few in each turn") {
   ServedSet served;
   std::vector<RawClient> clients;
   for (int at = 0; at < 200; ++at) {
@@ -323,7 +323,7 @@ TEST_CASE("clients that leave together are let go a few in each turn") {
   until_present(served, 0);
 }
 
-TEST_CASE("a crowd is let in a few in each turn") {
+TEST_CASE("a crowd is accepted a few in each turn") {
   ServedSet served;
   std::vector<RawClient> clients;
   for (int at = 0; at < 200; ++at) clients.emplace_back(served.listening.port);
@@ -333,7 +333,7 @@ TEST_CASE("a crowd is let in a few in each turn") {
 }
 
 TEST_CASE(
-    "a wait for very many keys is given up over many turns, and then the request is answered") {
+    "a wait for very many keys is cancelled over many turns, and then the request is answered") {
   ServedSet served;
   RawClient greedy(served.listening.port);
   RawClient other(served.listening.port);
@@ -353,7 +353,7 @@ TEST_CASE(
   }
   CHECK(greedy.heard == number(2));
   CHECK(turns > count / 4096);
-  // The same where it leaves instead.
+  // The same if it leaves instead.
   served.say(greedy, request(c10d::Wait{keys}));
   served.until([&] { return served.the_store.parked_count() == 1; });
   greedy.close();
@@ -367,7 +367,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a reply that names a large value a hundred thousand times is refused before it is made") {
+    "a reply that contains a large value a hundred thousand times is rejected before it is built") {
   ServedSet served;
   RawClient client(served.listening.port);
   std::string appends = hello;

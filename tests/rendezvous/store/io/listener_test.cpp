@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opening a port. This program's own listen() stands in front of the C library's, since what two
-// sockets do to each other within fifty nanoseconds cannot be arranged from outside.
+// Opening a port. This program's own listen() replaces the C library's, since a race of two sockets
+// within fifty nanoseconds cannot be arranged from outside.
 
 #include "rendezvous/store/io/listener.h"
 
@@ -22,8 +22,8 @@ namespace listener_test {
 
 namespace {
 
-int calls = 0;          // of listen() since the test began
-int refusals_left = 0;  // so many more of them find the port taken
+int calls = 0;          // calls of listen() since the test started
+int refusals_left = 0;  // that many more calls find the port in use
 
 }  // namespace
 
@@ -49,7 +49,7 @@ Result<OpenPort> open_port_that_refuses(int times) {
 
 }  // namespace
 
-TEST_CASE("two that begin to listen at once and are both refused do not both give up") {
+TEST_CASE("two sockets that listen at once and are both refused do not both give up") {
   const auto open = open_port_that_refuses(1);
   REQUIRE(open.has_value());
   CHECK(calls == 2);
@@ -63,7 +63,7 @@ TEST_CASE("a port that can never be listened on is given up") {
   CHECK(calls == bounds::listen_attempts_max);
 }
 
-TEST_CASE("a port that somebody listens on is refused at once") {
+TEST_CASE("a port in use is rejected at once") {
   const auto first = open_port_that_refuses(0);
   REQUIRE(first.has_value());
   calls = 0;
@@ -74,7 +74,7 @@ TEST_CASE("a port that somebody listens on is refused at once") {
 
 namespace {
 
-// As somebody else would have opened it, and passed on.
+// As opened by another process and passed on.
 FileDescriptor opened(int family, const char* host, bool is_v6_alone = false) {
   sockaddr_storage address{};
   address.ss_family = static_cast<sa_family_t>(family);
@@ -95,7 +95,7 @@ FileDescriptor opened(int family, const char* host, bool is_v6_alone = false) {
 
 }  // namespace
 
-TEST_CASE("a socket that somebody has opened is served on, and its addresses can be had again") {
+TEST_CASE("an inherited socket is served, and its addresses can be reused") {
   refusals_left = 0;
   auto passed = opened(AF_INET, "127.0.0.1");
   const int number = passed.get();
@@ -109,7 +109,8 @@ TEST_CASE("a socket that somebody has opened is served on, and its addresses can
   CHECK(open_port(std::vector<std::string>{"0.0.0.0"}, 0)->address.starts_with("0.0.0.0:"));
 }
 
-TEST_CASE("a socket for IPv6 and IPv4 stands for every interface, one for IPv6 alone does not") {
+TEST_CASE(
+    "a socket for IPv6 and IPv4 counts as every interface, a socket for IPv6 alone does not") {
   refusals_left = 0;
   auto both = opened(AF_INET6, "::");
   if (!both) {
@@ -125,7 +126,7 @@ TEST_CASE("a socket for IPv6 and IPv4 stands for every interface, one for IPv6 a
   CHECK(open_port(mapped->hosts, 0).has_value());
 }
 
-TEST_CASE("a socket without a port is refused") {
+TEST_CASE("a socket without a port is rejected") {
   CHECK(
       take_port(FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))).error().reason ==
       "cannot serve on a socket that is not bound to a port");

@@ -40,7 +40,7 @@ TEST_CASE("without control groups the machine's memory counts") {
   CHECK(machine.usable() == 8388608ULL * 1024);
 }
 
-TEST_CASE("a limit counts wherever it is set above us") {
+TEST_CASE("a limit of any parent control group counts") {
   const PretendedMachine machine;
   machine.write("/proc/self/cgroup", "0::/slice/job\n");
   machine.write("/sys/fs/cgroup/slice/job/memory.max", "max\n");
@@ -51,7 +51,7 @@ TEST_CASE("a limit counts wherever it is set above us") {
   CHECK(machine.usable() == 536870912);
 }
 
-TEST_CASE("the older control groups are understood, and a container that sees only its own") {
+TEST_CASE("control groups v1 are supported, and a container that sees only its own group") {
   const PretendedMachine machine;
   machine.write("/proc/self/cgroup", "12:cpu,cpuacct:/\n9:memory:/docker/abc\n0::/\n");
   machine.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "2147483648\n");
@@ -60,7 +60,7 @@ TEST_CASE("the older control groups are understood, and a container that sees on
   CHECK(machine.usable() == 2147483648);
 }
 
-TEST_CASE("in a small control group clients get half of it, and room for the process is left") {
+TEST_CASE("in a small control group clients get half of it, and room for the process remains") {
   const PretendedMachine machine;
   machine.write("/proc/self/cgroup", "0::/job\n");
   machine.write("/sys/fs/cgroup/job/memory.max", "67108864\n");
@@ -69,7 +69,7 @@ TEST_CASE("in a small control group clients get half of it, and room for the pro
   CHECK(memory_of_this_machine(machine.root).bytes_max == 8388608);
 }
 
-TEST_CASE("this machine has some memory, and clients get half of it at most") {
+TEST_CASE("this machine has some memory, and clients get at most half of it") {
   CHECK(usable_memory_bytes() > 1'000'000);
   CHECK(usable_memory_bytes() < MemoryLimits::none);
   CHECK(memory_of_this_machine().bytes_max < MemoryLimits::none);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The machine has no memory left for the length of a turn or two, whichever these are: who asked
-// for something is answered or closed, and whoever comes later is served.
+// The machine has no memory left for a turn or two, at any point: every client with a request is
+// answered or closed, and later clients are served.
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
@@ -29,7 +29,7 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-// Of this whole program.
+// Replaces the allocator of this whole program.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   if (void* const got = allocate(bytes)) return got;
   throw std::bad_alloc();
@@ -49,7 +49,7 @@ using c10d::golden::bytes_of;
 
 namespace {
 
-// More waiters than are told at once, and a request of more keys than are carried out at once.
+// More waiters than are notified at once, and a request of more keys than are processed at once.
 constexpr std::size_t waiters = bounds::store_told_at_once_max + 100;
 constexpr std::size_t keys = bounds::store_keys_at_once_max + 2;
 
@@ -61,9 +61,9 @@ std::string set_of_many() {
   return request(c10d::MultiSet{entries});
 }
 
-// A client that sets many keys, and those who wait for the first of them. From the moment in which
-// that is sent, nothing can be allocated in so many turns, beginning with that one. Gives how many
-// turns there were until nothing was left to be done.
+// A client that sets many keys, and clients that wait for the first of them. After the request is
+// sent, all allocations fail in that many turns, starting with the first. Returns the number of
+// turns until no work was left.
 int play(const std::string& set, int first, int count) {
   ServedSet served;
   RawClient setter(served.listening.port);
@@ -75,7 +75,7 @@ int play(const std::string& set, int first, int count) {
     crowd.emplace_back(served.listening.port);
     served.ask(crowd.back(), wait, 8);
   }
-  // All of it is with the kernel, or with the server, and no end of it is decided yet.
+  // All bytes are in the kernel or in the server, and no end is decided yet.
   const std::string last = request(c10d::Add{"last", 1});
   served.say(setter, std::string_view(set).substr(0, set.size() - 1));
   setter.offer(set.substr(set.size() - 1) + last);
@@ -85,7 +85,7 @@ int play(const std::string& set, int first, int count) {
     has_no_memory = turns >= first && turns < first + count;
     has_more = served.set.serve(std::chrono::steady_clock::now());
     has_no_memory = false;
-    // What waits in the sockets is something to be done, too.
+    // Unread bytes in the sockets count as work, too.
     pollfd watched{served.set.descriptor(), POLLIN, 0};
     has_more = has_more || poll(&watched, 1, 0) == 1;
   }
@@ -93,7 +93,7 @@ int play(const std::string& set, int first, int count) {
     setter.listen_now();
     return setter.was_closed || setter.heard.size() == 8;
   });
-  // Whoever still waits does so for a key that was not set.
+  // The remaining waiters wait for a key that was not set.
   RawClient other(served.listening.port);
   served.say(other, hello + request(c10d::Set{"k0", "v"}));
   served.until([&] {
@@ -106,7 +106,7 @@ int play(const std::string& set, int first, int count) {
 
 }  // namespace
 
-TEST_CASE("nobody waits for ever, whichever turns there is no memory in") {
+TEST_CASE("no client waits for ever, whichever turns have no memory") {
   if (raise_descriptor_limit() < 4 * waiters) {
     std::puts(
         "skipped: the limit of descriptors is too low for two ends of a thousand connections");

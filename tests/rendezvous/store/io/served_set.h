@@ -19,7 +19,7 @@
 
 namespace cpprun {
 
-// A client that says exactly what the test wants, and nothing else.
+// A client that sends exactly the bytes of the test.
 class RawClient {
  public:
   RawClient() = default;
@@ -40,13 +40,13 @@ class RawClient {
     REQUIRE((result == 0 || errno == EINPROGRESS));
   }
 
-  // Sends what the kernel takes and answers how much that was.
+  // Sends what the kernel accepts and returns its size.
   std::size_t offer(std::string_view bytes) const {
     const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return count > 0 ? static_cast<std::size_t>(count) : 0;
   }
 
-  // Takes what has come.
+  // Reads what has arrived.
   void listen_now() {
     char bytes[65536];
     while (true) {
@@ -92,7 +92,7 @@ class ServedSet : public StoreHost {
   }
   void note(Note note) override { notes.push_back(std::move(note)); }
 
-  // Serves until that is so; a test that waits in vain for ten seconds has failed.
+  // Serves until the condition holds; a test that waits longer than ten seconds has failed.
   void until(const std::function<bool()>& condition) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!condition()) {
@@ -109,7 +109,7 @@ class ServedSet : public StoreHost {
       return bytes.empty();
     });
   }
-  // What the client hears once that many bytes have come.
+  // The bytes the client has received once that many have arrived.
   std::string hear(RawClient& client, std::size_t count) {
     until([&] {
       client.listen_now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// As many connections as the descriptor limit allows, up to 20,000: each end of them in a process
-// of its own, since one process could hold only half as many.
+// As many connections as the descriptor limit allows, up to 20,000. Each side is a process of its
+// own, since one process could hold only half as many.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -47,7 +47,7 @@ int connect_crowd(std::uint16_t port, int count) {
     if (recv(fd.get(), &sum, sizeof sum, MSG_WAITALL) != sizeof sum) return 5;
   }
   Result<StoreClient> last = StoreClient::open({.host = "127.0.0.1", .port = port});
-  if (!last || !last->set("everybody", "is here") || !last->get("may go", 60s)) return 6;
+  if (!last || !last->set("all clients", "connected") || !last->get("may exit", 60s)) return 6;
   return 0;
 }
 
@@ -73,9 +73,9 @@ TEST_CASE("a crowd of clients is served at once") {
   REQUIRE(write(to_child[1], &port, sizeof port) == sizeof port);
   Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
-  CHECK(client->get("everybody", 120s));
+  CHECK(client->get("all clients", 120s));
   CHECK(client->add("n", 0) == count);
-  CHECK(client->set("may go", "1"));
+  CHECK(client->set("may exit", "1"));
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   CHECK(status == 0);

@@ -15,12 +15,12 @@ std::string trace_from_here();
   return backtrace_of_throw() + "end";
 }
 
-TEST_CASE("a back-trace names the functions on the way, readably") {
+TEST_CASE("a backtrace names the functions in it, readably") {
   const std::string trace = trace_from_here();
   CHECK(trace.find("trace_from_here[abi:cxx11]() (worker_env_test+0x") != std::string::npos);
 }
 
-TEST_CASE("a handler's back-trace is the same with the linker's names") {
+TEST_CASE("a handler's backtrace is the same with the linker's names") {
   prepare_backtrace();
   std::array<char, bounds::worker_backtrace_bytes_max> room{};
   const std::size_t size = backtrace_in_signal(room.data(), room.size());
@@ -29,7 +29,7 @@ TEST_CASE("a handler's back-trace is the same with the linker's names") {
   CHECK(trace.ends_with("\n"));
 }
 
-TEST_CASE("text stops at the end of its room") {
+TEST_CASE("text stops at the end of its buffer") {
   std::array<char, 8> room{};
   FixedText text(room.data(), room.size());
   text.text("abc").number(1234).text("too much");
@@ -37,7 +37,7 @@ TEST_CASE("text stops at the end of its room") {
   CHECK(backtrace_in_signal(room.data(), room.size()) == 8);
 }
 
-TEST_CASE("quoted text is safe inside JSON, and leaves room for what follows") {
+TEST_CASE("quoted text is safe inside JSON, and leaves space for what follows") {
   std::array<char, 16> room{};
   FixedText text(room.data(), room.size());
   text.quoted("a\"b\\c\n\x01", 7, 0);

@@ -28,7 +28,7 @@ TEST_CASE("a committed file holds what was appended and replaced") {
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("until it is committed the old file stays, and nothing else afterwards") {
+TEST_CASE("until the commit the old file stays, and nothing else is left after it") {
   const TemporaryDirectory directory;
   {
     auto first = DurableFile::create(directory.file("a"));
@@ -45,7 +45,7 @@ TEST_CASE("until it is committed the old file stays, and nothing else afterwards
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("others may read what is committed") {
+TEST_CASE("other users can read a committed file") {
   const TemporaryDirectory directory;
   auto file = DurableFile::create(directory.file("a"));
   REQUIRE(file);
@@ -55,7 +55,7 @@ TEST_CASE("others may read what is committed") {
   CHECK((status.st_mode & 0777U) == 0644U);
 }
 
-TEST_CASE("a folder that is not there is an error with the name of the file") {
+TEST_CASE("a missing directory is an error with the name of the file") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("none/a");
   const auto file = DurableFile::create(path);
@@ -63,10 +63,10 @@ TEST_CASE("a folder that is not there is an error with the name of the file") {
   CHECK(file.error().reason == "cannot write \"" + path + "\": No such file or directory");
 }
 
-TEST_CASE("a write that finds no room is an error, and nothing is left of it") {
+TEST_CASE("a write without disk space is an error, and nothing of it is left") {
   const TemporaryDirectory directory;
   const auto ended = cpprun::testing::run_in_child([&directory] {
-    // The limit on the size of files stands in for a disk that fills up.
+    // The file size limit stands in for a disk that fills up.
     const rlimit limit{.rlim_cur = 100, .rlim_max = 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     std::signal(SIGXFSZ, SIG_IGN);

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-TEST_CASE("the process's environment is read as it is now") {
+TEST_CASE("the current environment of the process is read") {
   REQUIRE(::setenv("CPPRUN_TEST_VARIABLE", "a=b", 1) == 0);
   CHECK(cpprun::read_environment().at("CPPRUN_TEST_VARIABLE") == "a=b");
   REQUIRE(::unsetenv("CPPRUN_TEST_VARIABLE") == 0);

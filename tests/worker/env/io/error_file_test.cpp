@@ -10,7 +10,7 @@ namespace error_file_test {
 using namespace cpprun;
 using testing::TemporaryDirectory;
 
-TEST_CASE("an error file appears whole and leaves nothing beside it") {
+TEST_CASE("an error file appears complete and leaves no other file") {
   const TemporaryDirectory directory;
   const auto written = write_error_file(directory.file("error.json"), "{\"a\":1}");
   REQUIRE(written.has_value());
@@ -19,7 +19,7 @@ TEST_CASE("an error file appears whole and leaves nothing beside it") {
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("the first error wins") {
+TEST_CASE("the first error is kept") {
   const TemporaryDirectory directory;
   REQUIRE(write_error_file(directory.file("error.json"), "first").has_value());
   const auto second = write_error_file(directory.file("error.json"), "second");
@@ -29,14 +29,14 @@ TEST_CASE("the first error wins") {
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("a folder that does not exist is an error that names the file") {
+TEST_CASE("a directory that does not exist is an error that names the file") {
   const TemporaryDirectory directory;
   const auto written = write_error_file(directory.file("no/error.json"), "x");
   REQUIRE_FALSE(written.has_value());
   CHECK(written.error().reason.find("no/error.json\": No such file") != std::string::npos);
 }
 
-TEST_CASE("in a signal handler too the first error wins") {
+TEST_CASE("the first error is kept in a signal handler too") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("error.json");
   write_error_file_in_signal(path.c_str(), directory.file("t").c_str(), "one", 3);

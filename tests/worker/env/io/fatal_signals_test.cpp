@@ -16,7 +16,7 @@ using testing::Ended;
 using testing::run_in_child;
 using testing::TemporaryDirectory;
 
-// Not in a namespace without a name: a back-trace sees the names that a linker sees.
+// Not in an anonymous namespace: a backtrace shows the names that the linker has.
 int divide_by_nothing(int number);
 [[gnu::noinline]] int divide_by_nothing(int number) {
   ::raise(number);
@@ -32,11 +32,11 @@ TEST_CASE("the report of a signal shows where it struck") {
   CHECK(ended.signal == SIGFPE);
   const auto file = nlohmann::json::parse(directory.read("error.json"));
   const std::string stack = file["message"]["extraInfo"]["py_callstack"];
-  // The name as the linker has it: taking it apart would allocate.
+  // The linker's name: demangling would allocate.
   CHECK(stack.find("divide_by_nothing") != std::string::npos);
 }
 
-TEST_CASE("every fatal signal leaves a file that names it, and then takes its course") {
+TEST_CASE("every fatal signal leaves a file that names it, and then has its default effect") {
   const auto dies_of = [](int number, const std::string& name) {
     const TemporaryDirectory directory;
     const Ended ended = run_in_child([&] {
@@ -56,7 +56,7 @@ TEST_CASE("every fatal signal leaves a file that names it, and then takes its co
   dies_of(SIGABRT, "SIGABRT");
 }
 
-TEST_CASE("an error that was recorded before the signal is not overwritten by it") {
+TEST_CASE("an error that was recorded before the signal is not overwritten") {
   const TemporaryDirectory directory;
   std::ofstream(directory.file("error.json")) << "the cause";
   const Ended ended = run_in_child([&] {
@@ -67,7 +67,7 @@ TEST_CASE("an error that was recorded before the signal is not overwritten by it
   CHECK(directory.read("error.json") == "the cause");
 }
 
-TEST_CASE("a signal that somebody handles already is left to them") {
+TEST_CASE("a signal that already has a handler is left to it") {
   const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
     ::signal(SIGFPE, [](int) { ::_exit(9); });
@@ -78,7 +78,7 @@ TEST_CASE("a signal that somebody handles already is left to them") {
   CHECK(directory.entries() == 0);
 }
 
-TEST_CASE("without an error file there is still a line") {
+TEST_CASE("without an error file a line is still printed") {
   const Ended ended = run_in_child([] {
     install_fatal_signal_handlers("", 2);
     return ::raise(SIGSEGV);

@@ -18,11 +18,11 @@ namespace heartbeat_test {
 using namespace cpprun;
 using cpprun::testing::TemporaryDirectory;
 
-TEST_CASE("each beat is seen in the file, with the time") {
+TEST_CASE("each heartbeat is in the file, with the time") {
   const TemporaryDirectory directory;
-  Heartbeat heartbeat(directory.file("beat"), 3);
+  Heartbeat heartbeat(directory.file("heartbeat"), 3);
   REQUIRE(heartbeat.works());
-  auto record = parse_heartbeat(directory.read("beat"));
+  auto record = parse_heartbeat(directory.read("heartbeat"));
   REQUIRE(record);
   CHECK(record->rank == 3);
   CHECK(record->pid == ::getpid());
@@ -30,7 +30,7 @@ TEST_CASE("each beat is seen in the file, with the time") {
   CHECK(record->last_nanoseconds == 0);
   heartbeat.beat();
   heartbeat.beat();
-  record = parse_heartbeat(directory.read("beat"));
+  record = parse_heartbeat(directory.read("heartbeat"));
   REQUIRE(record);
   CHECK(record->beats == 2);
   const std::chrono::nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
@@ -38,11 +38,11 @@ TEST_CASE("each beat is seen in the file, with the time") {
   CHECK(record->last_nanoseconds > 0);
 }
 
-TEST_CASE("progress and checkpoints are seen in the file") {
+TEST_CASE("progress and checkpoints are in the file") {
   const TemporaryDirectory directory;
-  Heartbeat heartbeat(directory.file("beat"), 0);
+  Heartbeat heartbeat(directory.file("heartbeat"), 0);
   heartbeat.beat({.step = 41, .samples = 41 * 256});
-  auto record = parse_heartbeat(directory.read("beat"));
+  auto record = parse_heartbeat(directory.read("heartbeat"));
   REQUIRE(record);
   CHECK(record->beats == 1);
   CHECK(record->step == 41);
@@ -51,7 +51,7 @@ TEST_CASE("progress and checkpoints are seen in the file") {
   CHECK(record->checkpoint_seconds == 0);
   heartbeat.saved(40);
   heartbeat.beat({.step = 42, .samples = 42 * 256});
-  record = parse_heartbeat(directory.read("beat"));
+  record = parse_heartbeat(directory.read("heartbeat"));
   CHECK(record->step == 42);
   CHECK(record->checkpoint_step == 40);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -60,9 +60,9 @@ TEST_CASE("progress and checkpoints are seen in the file") {
         std::chrono::duration_cast<std::chrono::seconds>(now).count());
 }
 
-TEST_CASE("a total and metrics are seen in the file, and only valid names are taken") {
+TEST_CASE("a total and metrics are in the file, and only valid names are accepted") {
   const TemporaryDirectory directory;
-  Heartbeat heartbeat(directory.file("beat"), 0);
+  Heartbeat heartbeat(directory.file("heartbeat"), 0);
   heartbeat.beat({.step = 1, .total = 500});
   heartbeat.beat({.step = 2});
   CHECK(heartbeat.metric("loss", 2.5));
@@ -76,7 +76,7 @@ TEST_CASE("a total and metrics are seen in the file, and only valid names are ta
   }
   CHECK_FALSE(heartbeat.metric("a_ninth", 1));
   CHECK(heartbeat.metric("m7", 70));
-  const auto record = parse_heartbeat(directory.read("beat"));
+  const auto record = parse_heartbeat(directory.read("heartbeat"));
   REQUIRE(record);
   CHECK(record->step == 2);
   CHECK(record->total == 500);
@@ -86,24 +86,24 @@ TEST_CASE("a total and metrics are seen in the file, and only valid names are ta
   CHECK(record->metrics[7].value == 70);
 }
 
-TEST_CASE("a file of 64 bytes, from an older cpprun, keeps its size and takes heartbeats") {
+TEST_CASE("a file of 64 bytes, from an older cpprun, keeps its size and accepts heartbeats") {
   const TemporaryDirectory directory;
-  std::ofstream(directory.file("beat")) << std::string(64, '\0');
-  Heartbeat heartbeat(directory.file("beat"), 0);
+  std::ofstream(directory.file("heartbeat")) << std::string(64, '\0');
+  Heartbeat heartbeat(directory.file("heartbeat"), 0);
   REQUIRE(heartbeat.works());
   CHECK(heartbeat.metric("loss", 1));
   heartbeat.beat({.step = 3, .total = 9});
-  const auto record = parse_heartbeat(directory.read("beat"));
+  const auto record = parse_heartbeat(directory.read("heartbeat"));
   REQUIRE(record);
   CHECK(record->step == 3);
   CHECK(record->total == 0);
 }
 
-TEST_CASE("a restarted worker begins its count anew in the same file") {
+TEST_CASE("a restarted worker restarts the count in the same file") {
   const TemporaryDirectory directory;
-  Heartbeat(directory.file("beat"), 0).beat();
-  const Heartbeat again(directory.file("beat"), 0);
-  CHECK(parse_heartbeat(directory.read("beat"))->beats == 0);
+  Heartbeat(directory.file("heartbeat"), 0).beat();
+  const Heartbeat again(directory.file("heartbeat"), 0);
+  CHECK(parse_heartbeat(directory.read("heartbeat"))->beats == 0);
 }
 
 TEST_CASE("the environment names the file, and without it nothing happens") {
@@ -112,13 +112,13 @@ TEST_CASE("the environment names the file, and without it nothing happens") {
   Heartbeat none{Context{}};
   none.beat();
   CHECK_FALSE(none.works());
-  ::setenv("CPPRUN_HEARTBEAT_FILE", directory.file("beat").c_str(), 1);
+  ::setenv("CPPRUN_HEARTBEAT_FILE", directory.file("heartbeat").c_str(), 1);
   CHECK(Heartbeat(Context{}).works());
   ::unsetenv("CPPRUN_HEARTBEAT_FILE");
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("a file that cannot be made is said and ends nothing") {
+TEST_CASE("a file that cannot be created is reported and ends nothing") {
   const auto ended = cpprun::testing::run_in_child([] {
     Heartbeat heartbeat("/none/beat", 2);
     heartbeat.beat();
@@ -129,7 +129,7 @@ TEST_CASE("a file that cannot be made is said and ends nothing") {
         "rank 2: heartbeats are off: cannot write \"/none/beat\": No such file or directory\n");
 }
 
-TEST_CASE("what is no heartbeat is refused") {
+TEST_CASE("an invalid heartbeat is rejected") {
   CHECK(parse_heartbeat("short").error().reason ==
         "a heartbeat file has 264 or 64 bytes, this one has 5");
   CHECK(parse_heartbeat(std::string(64, 'x')).error().reason ==

@@ -44,13 +44,13 @@ std::string message_in(const TemporaryDirectory& directory) {
 
 }  // namespace
 
-// Not in the namespace without a name: a back-trace sees the names that a linker sees.
+// Not in an anonymous namespace: a backtrace shows the names that the linker has.
 [[noreturn]] void lose_the_gradient();
 [[gnu::noinline]] void lose_the_gradient() {
   throw std::runtime_error("lost");
 }
 
-TEST_CASE("what the worker returns is its exit code, and no error file appears") {
+TEST_CASE("the worker's return value is its exit code, and no error file appears") {
   const TemporaryDirectory directory;
   const Ended ended = run_recorded(directory, [](const Context& context) {
     return context.rank == Rank{1} && context.world_size == 2 ? 7 : 1;
@@ -69,7 +69,7 @@ TEST_CASE("an exception becomes an error file, a line and exit code 1") {
   CHECK(directory.entries() == 1);
 }
 
-TEST_CASE("a rank that is learnt late is the one that errors name") {
+TEST_CASE("errors name a rank that became known late") {
   const TemporaryDirectory directory;
   const auto late = [&directory](const std::function<int()>& error) {
     return run_recorded(directory,
@@ -101,7 +101,7 @@ TEST_CASE("without an error file the stack is printed") {
   CHECK(ended.stderr_text.find("lost\n#0 record_test::lose_the_gradient() (") != std::string::npos);
 }
 
-TEST_CASE("what makes no sense is told in a sentence, without a stack") {
+TEST_CASE("a usage error is reported in a sentence, without a stack") {
   const Ended refused = run_in_child([] {
     ::unsetenv("TORCHELASTIC_ERROR_FILE");
     return run([](const Context&) -> int { throw std::invalid_argument("no backend \"foo\""); });
@@ -145,7 +145,7 @@ TEST_CASE("an abort is recorded and stays an abort") {
   CHECK(message_in(directory).find("Signal 6 (SIGABRT)") == 0);
 }
 
-TEST_CASE("a program with a main of its own reads who it is, or is told every mistake at once") {
+TEST_CASE("a program with its own main reads its ranks, or reports all errors at once") {
   const Ended ended = run_in_child([] {
     ::setenv("RANK", "1", 1);
     ::setenv("WORLD_SIZE", "2", 1);
@@ -167,7 +167,7 @@ TEST_CASE("a program with a main of its own reads who it is, or is told every mi
   CHECK(ended.exit_code == 0);
 }
 
-TEST_CASE("an environment that makes no sense ends the worker with 2 and an error file") {
+TEST_CASE("an invalid environment ends the worker with 2 and an error file") {
   const TemporaryDirectory directory;
   const Ended ended = run_in_child([&] {
     ::setenv("RANK", "abc", 1);

@@ -27,7 +27,7 @@ Result<SpawnedEnd> run(const std::string& script, int workers) {
 
 }  // namespace
 
-TEST_CASE("spawned workers that end well end the parent's wait with 0") {
+TEST_CASE("the parent's wait returns 0 when all spawned workers succeed") {
   const auto end = run("exit 0", 3);
   REQUIRE(end.has_value());
   CHECK(end->exit_code == 0);
@@ -40,9 +40,9 @@ TEST_CASE("the first spawned worker that fails ends the others, and is named") {
   CHECK(end->local_rank == 1);
 }
 
-TEST_CASE("a spawned worker that is ended before its program began does not act for its parent") {
+TEST_CASE("a spawned worker that is ended before its program starts does not act for its parent") {
   static const pid_t parent = ::getpid();
-  // Seen by the copies of this process, too.
+  // Also visible to the forked copies of this process.
   static auto* const copies = static_cast<std::atomic<int>*>(
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
              -1, 0));
@@ -55,7 +55,7 @@ TEST_CASE("a spawned worker that is ended before its program began does not act 
   REQUIRE(::sigaction(SIGTERM, &counts, &before) == 0);
   constexpr int attempts = 50;
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    // The first fails at once, so that the last are sent TERM as early as can be.
+    // The first fails at once, so that the last get SIGTERM as early as possible.
     const auto end = run("[ $RANK != 0 ] || exit 7; exec sleep 600", 3);
     REQUIRE(end.has_value());
     CHECK(end->exit_code == 7);
@@ -66,7 +66,7 @@ TEST_CASE("a spawned worker that is ended before its program began does not act 
   ::munmap(copies, sizeof *copies);
 }
 
-TEST_CASE("a spawned worker that dies of a signal is told as a shell would") {
+TEST_CASE("a spawned worker that dies of a signal has the exit code that a shell would report") {
   const auto end = run("kill -SEGV $$", 1);
   REQUIRE(end.has_value());
   CHECK(end->exit_code == 139);
@@ -78,7 +78,7 @@ TEST_CASE("a program that cannot be executed ends with 126") {
   CHECK(end->exit_code == 126);
 }
 
-TEST_CASE("a program finds itself, and a port") {
+TEST_CASE("a program finds its own path, and a free port") {
   CHECK(own_program().has_value());
   CHECK(free_port().value_or(0) != 0);
 }

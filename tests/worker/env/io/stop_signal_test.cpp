@@ -15,7 +15,7 @@ TEST_CASE("SIGTERM sets a flag instead of ending the process") {
   CHECK(stop.requested());
 }
 
-TEST_CASE("once nobody listens any more SIGTERM ends the process again") {
+TEST_CASE("SIGTERM ends the process again once the listener is gone") {
   const testing::Ended ended = testing::run_in_child([] {
     { const StopSignal stop; }
     return ::raise(SIGTERM);

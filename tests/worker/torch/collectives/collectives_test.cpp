@@ -15,7 +15,7 @@ using testing::expect;
 
 namespace {
 
-// Rank 0 brings 2, rank 1 brings 5.
+// Rank 0 contributes 2, rank 1 contributes 5.
 float reduced(const ProcessGroup& group, ReduceOp op) {
   const at::Tensor tensor = at::full({4}, group.rank() == 0 ? 2.0 : 5.0, at::kFloat);
   all_reduce(tensor, group, op);
@@ -46,7 +46,7 @@ TEST_CASE("broadcast, all_gather and barrier do what their names say") {
         }) == "");
 }
 
-TEST_CASE("what a collective cannot work on is refused with the cure") {
+TEST_CASE("tensors that a collective cannot use are rejected with a hint") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(
       all_reduce(at::full({2, 3}, 1.0).t(), group),

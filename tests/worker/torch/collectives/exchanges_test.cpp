@@ -21,14 +21,14 @@ at::Tensor numbers(std::int64_t count, double first) {
 
 }  // namespace
 
-TEST_CASE("all_to_all_single cuts in equal parts or as the splits say") {
+TEST_CASE("all_to_all_single cuts into equal parts or by the given splits") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const double base = group.rank() * 10;
           const at::Tensor equal = all_to_all_single(numbers(4, base), group);
           const float first = group.rank() == 0 ? 0 : 2;
           expect(equal[0].item<float>() == first, "own half of rank 0");
           expect(equal[2].item<float>() == first + 10, "own half of rank 1");
-          // Rank 0 keeps one and gives two; rank 1 gives three and keeps none.
+          // Rank 0 keeps one and sends two; rank 1 sends three and keeps none.
           const std::vector<std::int64_t> out =
               group.rank() == 0 ? std::vector<std::int64_t>{1, 3} : std::vector<std::int64_t>{2, 0};
           const std::vector<std::int64_t> in =
@@ -42,7 +42,7 @@ TEST_CASE("all_to_all_single cuts in equal parts or as the splits say") {
 TEST_CASE("all_to_all exchanges tensors of different shapes") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const int rank = group.rank();
-          // Everybody sends one number to rank 0 and a 2 by 2 to rank 1.
+          // Each rank sends one number to rank 0 and a 2 by 2 to rank 1.
           const std::vector<at::Tensor> inputs = {numbers(1, rank), at::full({2, 2}, rank + 5.0)};
           const auto like = inputs[static_cast<std::size_t>(rank)];
           const std::vector<at::Tensor> outputs = {at::zeros_like(like), at::zeros_like(like)};
@@ -53,7 +53,7 @@ TEST_CASE("all_to_all exchanges tensors of different shapes") {
         }) == "");
 }
 
-TEST_CASE("a monitored barrier names who does not come") {
+TEST_CASE("a monitored barrier names the missing rank") {
   const std::string error = testing::on_two_ranks([](const ProcessGroup& group) {
     if (group.rank() == 0) monitored_barrier(group, 300ms);
   });
@@ -62,7 +62,7 @@ TEST_CASE("a monitored barrier names who does not come") {
   CHECK(error.find("1 failed to pass") != std::string::npos);
 }
 
-TEST_CASE("splits that do not fit are refused before anybody waits") {
+TEST_CASE("mismatched splits are rejected before any rank waits") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(all_to_all_single(numbers(3, 0), group, {}, {2}),
                        "all_to_all_single: input splits [2] must be 1 numbers that add up to 3",

@@ -26,10 +26,10 @@ float value_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-TEST_CASE("a message arrives where it was sent, told apart by its tag") {
+TEST_CASE("a message arrives at its receiver, distinguished by its tag") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           if (group.rank() == 0) {
-            // Both under way before the other side asks for either.
+            // Both are sent before the other side receives either.
             Work seven = isend(number(7), 1, group, 7);
             Work eight = isend(number(8), 1, group, 8);
             seven.wait();
@@ -55,7 +55,7 @@ TEST_CASE("two ranks may send to each other at once when neither blocks") {
         }) == "");
 }
 
-TEST_CASE("a receive from any rank says from whom it got") {
+TEST_CASE("a receive from any rank returns the sender") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           if (group.rank() != 0) {
             send(number(group.rank()), 0, group);
@@ -72,7 +72,7 @@ TEST_CASE("a receive from any rank says from whom it got") {
         }) == "");
 }
 
-TEST_CASE("a message to nobody or to oneself is refused") {
+TEST_CASE("a message to a missing rank or to oneself is rejected") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const auto refused = [&](int destination, int tag) {
             try {
@@ -83,7 +83,7 @@ TEST_CASE("a message to nobody or to oneself is refused") {
             }
           };
           expect(refused(group.rank(), 0), "itself");
-          expect(refused(2, 0), "nobody");
+          expect(refused(2, 0), "a missing rank");
           expect(refused(1 - group.rank(), -1), "tag");
         }) == "");
 }

@@ -33,7 +33,7 @@ TEST_CASE("strings of any length reach every rank") {
         }) == "");
 }
 
-TEST_CASE("plain values travel as they are") {
+TEST_CASE("plain values arrive unchanged") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           Progress progress;
           if (group.rank() == 0) progress = {.epoch = 3, .best = 0.5};
@@ -47,7 +47,7 @@ TEST_CASE("plain values travel as they are") {
         }) == "");
 }
 
-TEST_CASE("an object of another type is refused") {
+TEST_CASE("an object of another type is rejected") {
   CHECK_THROWS_AS(from_bytes<double>("abc"), DistributedError);
 }
 

@@ -11,11 +11,11 @@ TEST_CASE("every reduction has a name and a counterpart") {
   CHECK(name_of(ReduceOp::bit_xor) == "bit_xor");
   CHECK(native_op(ReduceOp::max, tensor) == c10d::ReduceOp::MAX);
   CHECK(native_op(ReduceOp::bit_and, tensor) == c10d::ReduceOp::BAND);
-  // On the CPU the division is ours.
+  // On the CPU we divide ourselves.
   CHECK(native_op(ReduceOp::average, tensor) == c10d::ReduceOp::SUM);
 }
 
-TEST_CASE("reductions that make no sense for a type are refused") {
+TEST_CASE("reductions that are undefined for a type are rejected") {
   const at::Tensor whole = at::full({1}, 1, at::kLong);
   const at::Tensor fraction = at::full({1}, 1.0, at::kFloat);
   CHECK_THROWS_AS(require_type(whole, ReduceOp::average, "all_reduce"), DistributedError);

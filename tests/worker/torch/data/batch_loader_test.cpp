@@ -22,7 +22,7 @@ Indices upto(std::int64_t count) {
   return indices;
 }
 
-// A batch that says which examples it was made of.
+// A batch that contains the indices of its examples.
 Batch first_and_count(const Indices& indices) {
   return {.inputs = at::full({1}, indices.front(), at::kLong),
           .targets = at::full({1}, static_cast<std::int64_t>(indices.size()), at::kLong)};
@@ -43,7 +43,7 @@ TEST_CASE("batches come in order, the last one smaller, and then none") {
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("a smaller last batch may be left out") {
+TEST_CASE("a smaller last batch can be dropped") {
   BatchLoader loader(upto(10), {.batch_size = 4, .drop_last = true}, first_and_count);
   CHECK(loader.batches() == 2);
   CHECK(loader.next());
@@ -51,7 +51,7 @@ TEST_CASE("a smaller last batch may be left out") {
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("no more is prepared than was allowed") {
+TEST_CASE("at most the allowed number of batches is prepared") {
   std::atomic<int> made{0};
   BatchLoader loader(upto(100), {.batch_size = 1, .prefetch = 2}, [&made](const Indices& indices) {
     ++made;
@@ -59,7 +59,7 @@ TEST_CASE("no more is prepared than was allowed") {
   });
   CHECK(loader.next());
   CHECK(loader.next());
-  // Two taken, two that lie ready, and one that waits for a place.
+  // Two taken, two ready, and one waiting for a free slot.
   CHECK(made.load() <= 5);
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("an exception comes after the batches before it, once, and ends the pa
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("a loader that is dropped in the middle ends its thread") {
+TEST_CASE("a loader that is destroyed early ends its thread") {
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<bool> elsewhere{false};
   {
@@ -86,13 +86,13 @@ TEST_CASE("a loader that is dropped in the middle ends its thread") {
   CHECK(elsewhere.load());
 }
 
-TEST_CASE("nothing to load is an end at once") {
+TEST_CASE("an empty data set ends at once") {
   BatchLoader loader({}, {.batch_size = 4}, first_and_count);
   CHECK(loader.batches() == 0);
   CHECK_FALSE(loader.next());
 }
 
-TEST_CASE("a loader without a size is refused") {
+TEST_CASE("a loader without a size is rejected") {
   CHECK_THROWS_AS(BatchLoader({}, {.batch_size = 0}, first_and_count), std::invalid_argument);
   CHECK_THROWS_AS(BatchLoader({}, {.prefetch = 0}, first_and_count), std::invalid_argument);
 }

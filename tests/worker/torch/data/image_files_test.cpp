@@ -61,28 +61,29 @@ std::string pickled_batch(const std::string& labels, const std::string& pixels, 
 
 }  // namespace
 
-TEST_CASE("a batch of CIFAR-10 as torchvision has it is read, and nothing in it executed") {
+TEST_CASE("a CIFAR-10 batch in torchvision's format is read, and nothing in it is executed") {
   const std::string pixels = record("") + record("");
   const ImageSet set = parse_cifar10_pickle(pickled_batch("K\5K\7", pixels, 2), "x");
   CHECK(set.size() == 2);
   CHECK(set.labels[1].item<int>() == 7);
   CHECK(set.images.equal(parse_cifar(record("\5") + record("\7"), 1, 10, "y").images));
 
-  const auto told = [](const std::string& bytes) {
+  const auto error_of = [](const std::string& bytes) {
     return refusal([&] { return parse_cifar10_pickle(bytes, "x"); });
   };
   const std::string who = "\"x\": not a batch of cifar-10-batches-py: ";
-  CHECK(told(pickled_batch("K\5", pixels, 2)) ==
+  CHECK(error_of(pickled_batch("K\5", pixels, 2)) ==
         who + "data is u1 [2, 3072], expected u1 [1, 3072] for 1 labels");
-  CHECK(told(pickled_batch("K\5K\7", record(""), 2)) == who + "data has 3072 bytes, expected 6144");
-  CHECK(told(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is not from 0 to 9");
-  CHECK(told("\x80\x02}.") == who + "no array \"data\" or no list \"labels\"");
-  CHECK(told("\x80\x02"
-             "cposix\nsystem\n.")
+  CHECK(error_of(pickled_batch("K\5K\7", record(""), 2)) ==
+        who + "data has 3072 bytes, expected 6144");
+  CHECK(error_of(pickled_batch("K\5K\x0a", pixels, 2)) == who + "a label is not from 0 to 9");
+  CHECK(error_of("\x80\x02}.") == who + "no array \"data\" or no list \"labels\"");
+  CHECK(error_of("\x80\x02"
+                 "cposix\nsystem\n.")
             .find("nothing was executed") != std::string::npos);
 }
 
-TEST_CASE("a folder of CIFAR-10 may hold the binary files or Python's") {
+TEST_CASE("a directory of CIFAR-10 may hold the binary files or Python's") {
   const TemporaryDirectory directory;
   put(directory.file("test_batch"), pickled_batch("K\5K\7", record("") + record(""), 2));
   CHECK(read_cifar10(directory.file(""), Part::test).labels[0].item<int>() == 5);
@@ -111,7 +112,7 @@ TEST_CASE("a CIFAR-100 record has a coarse label before the fine one") {
         "\"x\": at offset 0: expected a label below 20, found 20");
 }
 
-TEST_CASE("a CIFAR file that was cut off or is something else is named with the offset") {
+TEST_CASE("a CIFAR file that is truncated or of another format is named with the offset") {
   const std::string two = record("\5") + record("\7");
   CHECK(refusal([&] { return parse_cifar(two.substr(0, 4000), 1, 10, "x"); }) ==
         "\"x\": at offset 3073: expected a record of 3073 bytes, found 927");
@@ -121,7 +122,7 @@ TEST_CASE("a CIFAR file that was cut off or is something else is named with the 
         "\"x\": at offset 3073: expected a label below 10, found 10");
 }
 
-TEST_CASE("an IDX file says how many bytes it holds, and has to hold them") {
+TEST_CASE("an IDX file that does not have the size in its header is rejected") {
   const at::Tensor images = parse_idx(idx_images + std::string(12, '\4'), 3, "x");
   CHECK(images.sizes() == at::IntArrayRef({2, 2, 3}));
   CHECK(refusal([] { return parse_idx(idx_images + std::string(11, '\4'), 3, "x"); }) ==
@@ -149,7 +150,7 @@ TEST_CASE("MNIST is read compressed, as it is distributed, and plain") {
   CHECK(set.labels[1].item<int>() == 2);
 }
 
-TEST_CASE("a compressed file that was cut off is refused") {
+TEST_CASE("a truncated compressed file is rejected") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("t10k-images-idx3-ubyte.gz");
   gzFile packed = ::gzopen(path.c_str(), "wb");
@@ -161,7 +162,7 @@ TEST_CASE("a compressed file that was cut off is refused") {
         std::string::npos);
 }
 
-TEST_CASE("images and labels that do not belong together are refused") {
+TEST_CASE("images and labels that do not match are rejected") {
   const TemporaryDirectory directory;
   put(directory.file("t10k-images-idx3-ubyte"), idx_images + std::string(12, '\4'));
   put(directory.file("t10k-labels-idx1-ubyte"), "\0\0\x08\x01\0\0\0\x01\3"s);
@@ -169,7 +170,7 @@ TEST_CASE("images and labels that do not belong together are refused") {
         std::string::npos);
 }
 
-TEST_CASE("a file that is not there is named") {
+TEST_CASE("a missing file of images is named") {
   CHECK(refusal([] { return read_cifar10("/none", Part::test); }) ==
         "cannot read \"/none/test_batch.bin\": No such file or directory");
   CHECK(refusal([] { return read_cifar100("/none", Part::training); }).find("/none/train.bin") !=

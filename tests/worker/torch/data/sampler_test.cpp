@@ -13,7 +13,7 @@ using Indices = std::vector<std::int64_t>;
 
 // The expected indices were printed by torch.utils.data.DistributedSampler of PyTorch 2.13.
 
-TEST_CASE("a shuffled epoch deals out Python's indices") {
+TEST_CASE("a shuffled epoch has the same indices as in Python") {
   const DistributedSampler first({.dataset_size = 10, .replicas = 2, .rank = 0});
   const DistributedSampler second({.dataset_size = 10, .replicas = 2, .rank = 1});
   CHECK(first.indices(0) == Indices{4, 7, 3, 0, 6});
@@ -37,7 +37,7 @@ TEST_CASE("a data set that does not divide is padded from its beginning") {
   CHECK(ordered.indices(0) == Indices{3, 7, 0});
 }
 
-TEST_CASE("drop_last leaves the tail out") {
+TEST_CASE("drop_last drops the tail") {
   const DistributedSampler uneven(
       {.dataset_size = 11, .replicas = 4, .rank = 3, .seed = 7, .drop_last = true});
   CHECK(uneven.indices(2) == Indices{8, 1});
@@ -65,14 +65,14 @@ TEST_CASE("all ranks together see every example of an epoch once") {
   CHECK(all.size() == 100);
 }
 
-TEST_CASE("options that contradict each other are refused") {
+TEST_CASE("options that contradict each other are rejected") {
   CHECK_THROWS_WITH_AS(DistributedSampler({.dataset_size = 0}),
                        "dataset_size must be at least 1, not 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(DistributedSampler({.dataset_size = 5, .replicas = 2, .rank = 2}),
                        "rank 2 must be less than the number of replicas, 2", std::invalid_argument);
 }
 
-TEST_CASE("what was seen is left out, and the rest is the end of the whole epoch") {
+TEST_CASE("examples that were used are skipped, and the rest is the end of the whole epoch") {
   const DistributedSampler sampler({.dataset_size = 1437, .replicas = 4, .rank = 2, .seed = 42});
   const Indices whole = sampler.indices(5);
   CHECK(sampler.indices(5, 4 * 100) == Indices(whole.begin() + 100, whole.end()));
@@ -80,9 +80,9 @@ TEST_CASE("what was seen is left out, and the rest is the end of the whole epoch
   CHECK(sampler.indices(5, 1440).empty());
 }
 
-TEST_CASE("an epoch that goes on under another world size shows every example once") {
+TEST_CASE("an epoch that resumes with another world size shows every example once") {
   Indices all;
-  // Two ranks have seen 30 examples each; three go on.
+  // Two ranks have used 30 examples each; three continue.
   for (int rank = 0; rank < 2; ++rank) {
     const Indices mine =
         DistributedSampler({.dataset_size = 99, .replicas = 2, .rank = rank}).indices(3);
@@ -99,7 +99,7 @@ TEST_CASE("an epoch that goes on under another world size shows every example on
   CHECK(all.size() == 99);
 }
 
-TEST_CASE("a rest that does not divide is padded, or dropped, as a whole epoch is") {
+TEST_CASE("a rest that does not divide is padded, or dropped, like a whole epoch") {
   const SamplerOptions padded{.dataset_size = 10, .replicas = 4, .rank = 3, .shuffle = false};
   CHECK(DistributedSampler(padded).indices(0, 5) == Indices{8, 2});
   SamplerOptions dropped = padded;
@@ -107,7 +107,7 @@ TEST_CASE("a rest that does not divide is padded, or dropped, as a whole epoch i
   CHECK(DistributedSampler(dropped).indices(0, 5) == Indices{8});
 }
 
-TEST_CASE("a sampler does not go back behind the start of the epoch") {
+TEST_CASE("a sampler does not go back beyond the start of the epoch") {
   const DistributedSampler sampler({.dataset_size = 10});
   CHECK_THROWS_WITH_AS(static_cast<void>(sampler.indices(0, -1)),
                        "a sampler cannot skip -1 samples", std::invalid_argument);

@@ -14,7 +14,7 @@ namespace synthetic_images_test {
 using namespace cpprun;
 using cpprun::testing::TemporaryDirectory;
 
-TEST_CASE("what is made is read as the original would be") {
+TEST_CASE("generated files are read like the original ones") {
   const TemporaryDirectory directory;
   const SyntheticOptions few{.training_images = 23, .test_images = 7};
   make_synthetic_cifar10(directory.file("10"), few);
@@ -27,7 +27,7 @@ TEST_CASE("what is made is read as the original would be") {
   CHECK(mnist.images.sizes() == at::IntArrayRef({7, 1, 28, 28}));
 }
 
-TEST_CASE("the same seed makes the same files, another one others") {
+TEST_CASE("the same seed generates the same files, another seed others") {
   const TemporaryDirectory directory;
   const auto made = [&directory](std::uint64_t seed) {
     make_synthetic_cifar10(directory.file(""),
@@ -45,7 +45,7 @@ TEST_CASE("images of one class resemble each other more than those of another") 
   make_synthetic_cifar10(directory.file(""), {.training_images = 200, .test_images = 50});
   const ImageSet train = read_cifar10(directory.file(""), Part::training);
   const ImageSet test = read_cifar10(directory.file(""), Part::test);
-  // The nearest training image has the right label: something can be learnt here.
+  // The nearest training image has the right label: the data can be learned.
   int right = 0;
   for (std::int64_t i = 0; i < test.size(); ++i) {
     const at::Tensor distances =
@@ -55,7 +55,7 @@ TEST_CASE("images of one class resemble each other more than those of another") 
   CHECK(right > 45);
 }
 
-TEST_CASE("a set without images is refused") {
+TEST_CASE("a set without images is rejected") {
   CHECK_THROWS_AS(make_synthetic_mnist("/none", {.training_images = 0}), std::invalid_argument);
   CHECK_THROWS_AS(make_synthetic_cifar10("/none", {.training_images = 4}), std::invalid_argument);
 }

@@ -32,7 +32,7 @@ torch::Tensor batch() {
 
 }  // namespace
 
-TEST_CASE("replicas give the outputs and the gradients of their parts of the batch") {
+TEST_CASE("replicas return the outputs and the gradients of their parts of the batch") {
   torch::manual_seed(7);
   torch::nn::Linear plain(3, 2);
   const auto clone = std::dynamic_pointer_cast<torch::nn::LinearImpl>(plain->clone());
@@ -63,7 +63,7 @@ TEST_CASE("a batch that is shorter than the devices uses some of them") {
   CHECK_THROWS_AS(DataParallel<torch::nn::Linear>(torch::nn::Linear(3, 2), {}), DistributedError);
 }
 
-TEST_CASE("gradients of replicas whose backward runs in threads of their own all arrive") {
+TEST_CASE("gradients of replicas whose backward runs in separate threads all arrive") {
   const auto original = torch::zeros({1}).requires_grad_();
   const auto turn = std::make_shared<std::mutex>();
   std::vector<torch::Tensor> replicas;

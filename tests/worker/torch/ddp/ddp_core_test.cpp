@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The whole of DistributedDataParallel is compared with Python's by ddp_parity.py. Here: what needs
-// no second language.
+// ddp_parity.py compares all of DistributedDataParallel with Python's. The tests here need no
+// second language.
 
 #include "worker/torch/ddp/ddp_core.h"
 
@@ -79,7 +79,7 @@ TEST_CASE("no_sync adds up locally, and the next step reduces the sum") {
         }) == "");
 }
 
-TEST_CASE("buffers follow rank 0 unless that is switched off") {
+TEST_CASE("buffers follow rank 0 unless that is disabled") {
   const auto buffer_after_forward = [](bool broadcast_buffers) {
     float seen = -1;
     const std::string error = testing::on_two_ranks([&](const ProcessGroup& group) {
@@ -98,7 +98,7 @@ TEST_CASE("buffers follow rank 0 unless that is switched off") {
   CHECK(buffer_after_forward(false) == 11);
 }
 
-TEST_CASE("a frozen parameter is made equal and left alone") {
+TEST_CASE("a frozen parameter is synchronized once and then left alone") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const at::Tensor frozen = at::full({1}, group.rank() + 3.0, at::kFloat);
           const at::Tensor parameter = parameter_of(1);
@@ -110,7 +110,7 @@ TEST_CASE("a frozen parameter is made equal and left alone") {
         }) == "");
 }
 
-TEST_CASE("what is broadcast goes in the order of the modules, as a Python rank sends it") {
+TEST_CASE("tensors are broadcast in the order of the modules, as a Python rank sends them") {
   // Rank 1 is a Python rank here: it says no hello, and sends its parameters one by one, trained or
   // not.
   const auto values_of = [](int rank) {
@@ -142,7 +142,7 @@ TEST_CASE("what is broadcast goes in the order of the modules, as a Python rank 
   }
 }
 
-TEST_CASE("ranks with different models are refused, and each says where they differ") {
+TEST_CASE("ranks with different models are rejected, and each reports the difference") {
   const std::string error = testing::on_two_ranks([](const ProcessGroup& group) {
     const at::Tensor parameter =
         at::full({group.rank() + 2}, 0.0, at::kFloat).set_requires_grad(true);
@@ -154,7 +154,7 @@ TEST_CASE("ranks with different models are refused, and each says where they dif
   CHECK(error == words + words);
 }
 
-TEST_CASE("buffers that differ are named, which on the wire would be a hang or worse") {
+TEST_CASE("buffers that differ are named before they can hang the job") {
   const std::string error = testing::on_two_ranks([](const ProcessGroup& group) {
     const at::Tensor mean = at::zeros({group.rank() + 4});
     const DdpCore core({{.name = "p", .tensor = parameter_of(0)}},
@@ -166,7 +166,7 @@ TEST_CASE("buffers that differ are named, which on the wire would be a hang or w
                  "Float [5] on cpu on rank 1") != std::string::npos);
 }
 
-TEST_CASE("an output that is undefined is none, with unused parameters too") {
+TEST_CASE("an undefined output is ignored, with unused parameters too") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const at::Tensor parameter = parameter_of(1);
           DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group,
@@ -181,12 +181,12 @@ TEST_CASE("an output that is undefined is none, with unused parameters too") {
         }) == "");
 }
 
-TEST_CASE("a rank that is short of steps is named where the others fail, in backward") {
+TEST_CASE("a rank with fewer steps is named in backward, where the others fail") {
   std::string words;
   const std::string error = testing::on_two_ranks([&](const ProcessGroup& group) {
     const at::Tensor parameter = parameter_of(1);
     DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group, {});
-    // The second step begins with an exchange about the buckets; from then on it is all backward.
+    // The second step begins with an exchange about the buckets; after that it is all backward.
     for (int i = 0; i < 2; ++i) step(core, parameter, group.rank());
     if (group.rank() == 1) return;
     try {
@@ -205,7 +205,7 @@ TEST_CASE("a rank that is short of steps is named where the others fail, in back
                    "same number of batches") != std::string::npos);
 }
 
-TEST_CASE("a hook goes on in a group that was moved, and one that was left is an exception") {
+TEST_CASE("a hook keeps working in a moved group, and throws in a group that was left") {
   std::string words;
   const std::string error = testing::on_two_ranks([&](const ProcessGroup& group) {
     const at::Tensor parameter = parameter_of(1);
@@ -229,7 +229,7 @@ TEST_CASE("a hook goes on in a group that was moved, and one that was left is an
   CHECK(words.find("this process group is still in use but was destroyed") != std::string::npos);
 }
 
-TEST_CASE("sparse gradients with a hook are refused when the model is wrapped") {
+TEST_CASE("sparse gradients with a hook are rejected when the model is wrapped") {
   const ProcessGroup group = init_process_group(Context{});
   const std::vector<NamedTensor> table = {
       {.name = "table.weight", .tensor = parameter_of(0), .sparse = true}};
@@ -240,7 +240,7 @@ TEST_CASE("sparse gradients with a hook are refused when the model is wrapped") 
       DistributedError);
 }
 
-TEST_CASE("a model without anything to train is refused with its name") {
+TEST_CASE("a model without trainable parameters is rejected with its name") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(DdpCore({{.name = "f", .tensor = at::full({1}, 0.0)}}, {}, "Toy", group, {}),
                        "no parameter of Toy requires a gradient: there is nothing to reduce",

@@ -10,7 +10,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("a module's tensors come each once, in its order, sparse ones marked") {
+TEST_CASE("each tensor of a module is listed once, in order, sparse ones marked") {
   torch::nn::Sequential net;
   const torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
   const torch::nn::BatchNorm1d norm(2);

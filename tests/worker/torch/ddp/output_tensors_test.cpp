@@ -6,7 +6,7 @@
 
 namespace output_tensors_test {
 
-namespace somebody {
+namespace user_code {
 
 struct Detections {
   at::Tensor boxes;
@@ -18,7 +18,7 @@ void visit_tensors(Detections& output, cpprun::OutputTensors& found) {
   visit_tensors(output.masks, found);
 }
 
-}  // namespace somebody
+}  // namespace user_code
 
 TEST_CASE("tensors are found in every nesting, in order") {
   const auto zero = [] { return at::zeros({1}); };
@@ -32,7 +32,7 @@ TEST_CASE("tensors are found in every nesting, in order") {
 }
 
 TEST_CASE("a user's own output type takes part") {
-  std::vector<somebody::Detections> output(2);
+  std::vector<user_code::Detections> output(2);
   output[0].masks.resize(3);
   cpprun::OutputTensors found;
   visit_tensors(output, found);

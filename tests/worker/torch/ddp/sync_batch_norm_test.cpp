@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Python's SyncBatchNorm needs a GPU, so the measure is what it stands for: plain batch
-// normalisation over the batches of all ranks in one process.
+// Python's SyncBatchNorm needs a GPU, so these tests compare with its definition: plain batch
+// normalization over the batches of all ranks in one process.
 
 #include "worker/torch/ddp/sync_batch_norm.h"
 
@@ -47,7 +47,7 @@ Step train_once(Norm& norm, const torch::Tensor& batch, const torch::Tensor& wei
 
 }  // namespace
 
-TEST_CASE("statistics and gradients are those of all ranks' batches, equally long or not") {
+TEST_CASE("statistics and gradients are those of all ranks' batches, of equal length or not") {
   // Two rows of rank 0, three of rank 1.
   const auto whole = torch::cat({batch_of(0, 2), batch_of(1, 3)});
   torch::nn::BatchNorm2d plain(3);
@@ -72,7 +72,7 @@ TEST_CASE("statistics and gradients are those of all ranks' batches, equally lon
         }) == "");
 }
 
-TEST_CASE("without weight and bias, and without running statistics") {
+TEST_CASE("it works without weight and bias, and without running statistics") {
   const auto whole = torch::cat({batch_of(0, 2), batch_of(1, 2)});
   const auto options = torch::nn::BatchNorm2dOptions(3).affine(false);
   torch::nn::BatchNorm2d plain(options);
@@ -94,7 +94,7 @@ TEST_CASE("without weight and bias, and without running statistics") {
   }
 }
 
-TEST_CASE("a forward in evaluation may wait for its backward while training goes on") {
+TEST_CASE("a forward in evaluation may wait for its backward while training continues") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           SyncBatchNorm norm(3);
           norm->set_process_group(group);
@@ -106,7 +106,7 @@ TEST_CASE("a forward in evaluation may wait for its backward while training goes
         }) == "");
 }
 
-TEST_CASE("alone or in evaluation it is plain batch normalisation") {
+TEST_CASE("with one rank or in evaluation it is plain batch normalization") {
   const auto batch = batch_of(0, 4);
   SyncBatchNorm alone(3);
   torch::nn::BatchNorm2d plain(3);
@@ -137,7 +137,7 @@ struct NetImpl : torch::nn::Module {
 
 }  // namespace
 
-TEST_CASE("BatchNorms of containers are exchanged and keep their tensors") {
+TEST_CASE("BatchNorms of containers are replaced and keep their tensors") {
   const ProcessGroup group = init_process_group(Context{});
   NetImpl net;
   const auto before = net.named_parameters();
@@ -164,7 +164,7 @@ struct HeldImpl : torch::nn::Module {
 
 }  // namespace
 
-TEST_CASE("a BatchNorm that cannot be exchanged is named with the cure") {
+TEST_CASE("a BatchNorm that cannot be replaced is rejected with a hint") {
   const ProcessGroup group = init_process_group(Context{});
   HeldImpl held;
   CHECK_THROWS_WITH_AS(

@@ -46,13 +46,13 @@ ProcessGroup alone() {
   return init_process_group(Context{});
 }
 
-// Between this thread's first and last look at a tensor that it writes, `meanwhile` is called:
-// once, by LibTorch, which tells its observers of every operation. So a write takes as long as a
+// Calls `meanwhile` once, between this thread's first and last access to a tensor that it writes.
+// LibTorch calls it, which notifies its observers of every operation. So a write takes as long as a
 // test wants.
 class WriteHeld {
  public:
   explicit WriteHeld(std::function<void()> meanwhile)
-      : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&WriteHeld::hear))) {
+      : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&WriteHeld::observe))) {
     meanwhile_ = std::move(meanwhile);
   }
   ~WriteHeld() {
@@ -64,7 +64,7 @@ class WriteHeld {
   static bool was_met() { return !meanwhile_; }
 
  private:
-  static std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& operation) {
+  static std::unique_ptr<at::ObserverContext> observe(const at::RecordFunction& operation) {
     const bool writes = std::string_view(operation.name()) == "aten::resolve_neg";
     if (writes && meanwhile_) std::exchange(meanwhile_, {})();
     return nullptr;
@@ -76,7 +76,7 @@ class WriteHeld {
 
 thread_local std::function<void()> WriteHeld::meanwhile_;
 
-// A collective that the other rank does not come to.
+// A collective that the other rank does not call.
 void expect_to_give_up(const ProcessGroup& group) {
   try {
     barrier(group);
@@ -88,7 +88,7 @@ void expect_to_give_up(const ProcessGroup& group) {
 
 }  // namespace
 
-TEST_CASE("the newest checkpoint comes back with its progress and state") {
+TEST_CASE("the newest checkpoint is loaded with its progress and state") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file("run"));
   const ProcessGroup group = alone();
@@ -117,7 +117,7 @@ TEST_CASE("only so many checkpoints are kept") {
   CHECK(checkpoints.load_newest(group)->progress.step == 4);
 }
 
-TEST_CASE("a damaged checkpoint is passed over for the one before it, aloud") {
+TEST_CASE("a damaged checkpoint is skipped for the previous one, with a message") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
@@ -132,7 +132,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, aloud") {
         std::string::npos);
 }
 
-TEST_CASE("a folder with nothing whole in it is an error, and no fresh start") {
+TEST_CASE("a directory without an intact checkpoint is an error, not a fresh start") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
@@ -141,7 +141,7 @@ TEST_CASE("a folder with nothing whole in it is an error, and no fresh start") {
   CHECK_THROWS_AS(static_cast<void>(checkpoints.load_newest(group)), FileError);
 }
 
-TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed over") {
+TEST_CASE("a foreign safetensors file with a checkpoint's name is skipped") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
@@ -153,7 +153,7 @@ TEST_CASE("somebody else's safetensors file under a checkpoint's name is passed 
   CHECK(found->passed_over.at(0).find("not a cpprun checkpoint") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
+TEST_CASE("a checkpoint that lacks its progress is skipped with its name") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
@@ -169,7 +169,7 @@ TEST_CASE("a checkpoint that lacks its progress is passed over with its name") {
   CHECK(found->passed_over[0].find(checkpoint_name(2)) != std::string::npos);
 }
 
-TEST_CASE("the random numbers go on where they were") {
+TEST_CASE("the random numbers continue where they were") {
   const TemporaryDirectory directory;
   const Checkpoints checkpoints(directory.file(""));
   const ProcessGroup group = alone();
@@ -181,7 +181,7 @@ TEST_CASE("the random numbers go on where they were") {
   CHECK(at::rand({8}).equal(expected));
 }
 
-TEST_CASE("ranks with folders of their own load what the one with the newest step has") {
+TEST_CASE("ranks with separate directories load the newest checkpoint of any rank") {
   const TemporaryDirectory directory;
   const auto failure = testing::on_two_ranks([&directory](const ProcessGroup& group) {
     // As on two machines without a shared file system, after rank 0 has moved to the other one.
@@ -197,7 +197,7 @@ TEST_CASE("ranks with folders of their own load what the one with the newest ste
   CHECK(failure.empty());
 }
 
-TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
+TEST_CASE("a checkpoint that one rank finds damaged is skipped by all") {
   const TemporaryDirectory directory;
   const auto failure = testing::on_two_ranks([&directory](const ProcessGroup& group) {
     const Checkpoints checkpoints(directory.file(""));
@@ -214,18 +214,18 @@ TEST_CASE("a checkpoint that one rank finds damaged is passed over by all") {
   CHECK(failure.empty());
 }
 
-TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
+TEST_CASE("ranks wait for the writing rank, and get its error") {
   const TemporaryDirectory directory;
-  std::ofstream(directory.file("no-folder")) << "a file";
+  std::ofstream(directory.file("no-directory")) << "a file";
   std::string reason;
   const auto failure = testing::on_two_ranks([&](const ProcessGroup& group) {
-    const Checkpoints checkpoints(directory.file("no-folder"));
+    const Checkpoints checkpoints(directory.file("no-directory"));
     try {
       checkpoints.save({.step = 1}, state_with(1), group);
     } catch (const FileError& error) {
       if (group.rank() == 1) reason = error.what();
     }
-    // Nobody is a collective ahead of the others.
+    // No rank is a collective ahead of the others.
     const Checkpoints others(directory.file("run"));
     others.save({.step = 1}, state_with(1), group);
     testing::expect(!directory.read("run/" + checkpoint_name(1)).empty(),
@@ -233,16 +233,16 @@ TEST_CASE("ranks wait for the one that writes, and learn why it could not") {
   });
   CHECK(failure == "");
   INFO(reason);
-  CHECK(reason.starts_with("rank 0 cannot create directory \"" + directory.file("no-folder") +
+  CHECK(reason.starts_with("rank 0 cannot create directory \"" + directory.file("no-directory") +
                            "\": "));
 }
 
-TEST_CASE("a write that outlasts the group's time-out fails nobody") {
+TEST_CASE("a write that takes longer than the group's timeout fails no rank") {
   const TemporaryDirectory directory;
   const auto failure = testing::on_two_ranks(
       [&directory](const ProcessGroup& group) {
-        // Two groups that rank 0 alone calls: each gives up when that time has passed once more.
-        // The second is there because the other rank may have begun to wait a little later.
+        // Two groups that only rank 0 calls: each gives up when the timeout has passed once more.
+        // The second is needed because the other rank may have started to wait a little later.
         const auto first = new_group(group, {0, 1});
         const auto second = new_group(group, {0, 1});
         const auto outlast = [&] {
@@ -262,7 +262,7 @@ TEST_CASE("a write that outlasts the group's time-out fails nobody") {
   CHECK(failure == "");
 }
 
-TEST_CASE("options that make no sense are refused") {
+TEST_CASE("invalid options are rejected") {
   CHECK_THROWS_AS(Checkpoints(""), std::invalid_argument);
   CHECK_THROWS_AS(Checkpoints("x", {.keep = 0}), std::invalid_argument);
 }

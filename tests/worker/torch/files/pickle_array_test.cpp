@@ -46,7 +46,7 @@ TEST_CASE("an array of Python 2's numpy has a type, sizes and bytes") {
   CHECK(std::get<std::string>(read->values[array.bytes]) == "\1\2\3\4\5\6");
 }
 
-TEST_CASE("an array that makes no sense is refused") {
+TEST_CASE("an invalid array is rejected") {
   CHECK(has(refusal(array_of("K\x02")), "invalid shape, type or content"));
   CHECK(has(refusal(array_of("K\x02U\x01x\x86")), "invalid size"));
   CHECK(has(refusal(array_of("J\xff\xff\xff\xffK\x03\x86")), "invalid size"));
@@ -59,7 +59,7 @@ TEST_CASE("an array that makes no sense is refused") {
             "an object has an unsupported state"));
 }
 
-TEST_CASE("of numpy only what makes arrays is known, and its functions are called by nobody") {
+TEST_CASE("only the array functions of numpy are known, and none of them is called") {
   CHECK(is_array_name("numpy._core.multiarray._reconstruct"));
   CHECK(!is_array_name("numpy.load"));
   CHECK(has(refusal("\x80\x02"

@@ -10,7 +10,7 @@ using namespace std::string_literals;
 
 namespace {
 
-// What the pickle `body` is refused for, after protocol 2's greeting.
+// Why the pickle `body` is rejected, after the header of protocol 2.
 std::string refusal(const std::string& body) {
   const auto read = pickle::read_pickle("\x80\x02" + body);
   return read ? "" : read.error().reason;
@@ -46,7 +46,7 @@ TEST_CASE("numbers and texts are read as pickle writes them") {
   CHECK(only<bool>("\x88."));
 }
 
-TEST_CASE("what a pickle mentions twice is one value") {
+TEST_CASE("an object that a pickle mentions twice is one value") {
   // [x, x] with x = []
   const auto read = accepted(
       "](]q\x01h\x01"
@@ -67,14 +67,14 @@ TEST_CASE("a tensor is described by storage, offset, sizes and strides") {
   CHECK(std::get<pickle::Storage>(read.values[tensor.storage]).key == "0");
 }
 
-TEST_CASE("an OrderedDict keeps its entries, and its attributes are left out") {
+TEST_CASE("an OrderedDict keeps its entries, and its attributes are dropped") {
   const auto read = accepted("ccollections\nOrderedDict\n)R(X\x01\0\0\0aK\x05u}b."s);
   const auto& dict = std::get<pickle::Dict>(read.values[read.root]);
   REQUIRE(dict.items.size() == 1);
   CHECK(std::get<std::int64_t>(read.values[dict.items[0].second]) == 5);
 }
 
-TEST_CASE("a function that is not known is refused by name, and nothing is called") {
+TEST_CASE("an unknown function is rejected by name, and nothing is called") {
   CHECK(refusal("cos\nsystem\nX\x02\0\0\0ls\x85R."s) ==
         "at byte 2 of the pickle: unexpected name os.system, not needed in a file of tensors; "
         "nothing was executed");
@@ -84,7 +84,7 @@ TEST_CASE("a function that is not known is refused by name, and nothing is calle
   CHECK(refusal("ctorch.hub\nload\n.").find("torch.hub.load") != std::string::npos);
 }
 
-TEST_CASE("a pickle that ends too early or has nothing to work on is refused with its place") {
+TEST_CASE("a pickle that ends too early or lacks an operand is rejected with the position") {
   CHECK(refusal("X\x10\0\0\0hi"s) ==
         "at byte 2 of the pickle: the file ends in the middle of a value");
   CHECK(refusal("") == "at byte 2 of the pickle: the file ends in the middle of a value");
@@ -96,7 +96,7 @@ TEST_CASE("a pickle that ends too early or has nothing to work on is refused wit
         "at byte 2 of the pickle: unsupported opcode 0x01, which torch.save never writes");
 }
 
-TEST_CASE("values in places where they make no sense are refused") {
+TEST_CASE("values in invalid places are rejected") {
   CHECK(refusal("K\x01K\x02"
                 "a.")
             .find("not a list") != std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("values in places where they make no sense are refused") {
   CHECK(refusal("\x8a\x09\0\0\0\0\0\0\0\0\0."s).find("64 bits") != std::string::npos);
 }
 
-TEST_CASE("a pickle with any byte changed or cut off is read or refused, and nothing else") {
+TEST_CASE("a pickle with any byte changed or truncated is either read or rejected") {
   const std::string whole =
       "\x80\x02}q\x01(X\x01\0\0\0a"s + "ctorch._utils\n_rebuild_tensor_v2\n(" + storage +
       "K\x01K\x02\x85K\x01\x85\x89"

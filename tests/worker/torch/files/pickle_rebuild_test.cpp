@@ -40,7 +40,7 @@ TEST_CASE("only names that describe tensors are known") {
   CHECK_FALSE(is_known("torch." + std::string(1000, 'x')));
 }
 
-TEST_CASE("a tensor of the newer kind brings its type along") {
+TEST_CASE("a tensor of the newer kind carries its type") {
   const auto values = arguments_of_a_tensor();
   const auto made = rebuild(values, "torch._utils._rebuild_tensor_v3", {0, 1, 2, 3, 4, 5, 6});
   REQUIRE(made);
@@ -49,7 +49,7 @@ TEST_CASE("a tensor of the newer kind brings its type along") {
         "a tensor has no type");
 }
 
-TEST_CASE("a tensor of nonsense is refused") {
+TEST_CASE("an invalid tensor is rejected") {
   auto values = arguments_of_a_tensor();
   const auto v2 = "torch._utils._rebuild_tensor_v2";
   CHECK(refusal(values, v2, {1, 1, 2, 3, 4, 5}) == "a tensor has no storage");
@@ -63,7 +63,7 @@ TEST_CASE("a tensor of nonsense is refused") {
         "a tensor has an invalid offset, size or stride");
 }
 
-TEST_CASE("a view that is to be conjugated or negated is refused with the cure") {
+TEST_CASE("a view that is to be conjugated or negated is rejected with a hint") {
   auto values = arguments_of_a_tensor();
   const auto v2 = "torch._utils._rebuild_tensor_v2";
   CHECK(refusal(values, v2, {0, 1, 2, 3, 4, 5, 5}).empty());
@@ -74,7 +74,7 @@ TEST_CASE("a view that is to be conjugated or negated is refused with the cure")
         "conjugated or negated views are not supported: save with .resolve_conj().resolve_neg()");
 }
 
-TEST_CASE("a persistent id that is no storage is refused") {
+TEST_CASE("a persistent id that is not a storage is rejected") {
   const std::vector<Value> values = {std::string("module"), Global{"torch.FloatStorage"},
                                      std::string("0")};
   CHECK_FALSE(storage_of(values, {0, 1, 2, 2, 2}));

@@ -27,7 +27,7 @@ const T& as(const pickle::Pickle& read, pickle::Index index) {
 
 }  // namespace
 
-TEST_CASE("numbers, texts and none come back from a tuple") {
+TEST_CASE("numbers, texts and None are read back from a tuple") {
   Writer writer;
   writer.begin_tuple();
   for (const std::int64_t value : {-1L, 2'147'483'647L, -2'147'483'649L, 5'000'000'000L}) {
@@ -51,7 +51,7 @@ TEST_CASE("numbers, texts and none come back from a tuple") {
   CHECK(std::holds_alternative<pickle::None>(read.values.at(items[7])));
 }
 
-TEST_CASE("a dict holds lists and dicts, empty ones too") {
+TEST_CASE("a dict holds lists and dicts, including empty ones") {
   Writer writer;
   writer.begin_dict();
   writer.text("list");
@@ -71,7 +71,7 @@ TEST_CASE("a dict holds lists and dicts, empty ones too") {
   CHECK(as<pickle::Dict>(read, items[1].second).items.empty());
 }
 
-TEST_CASE("a tensor says its type by its storage, or in words where no storage has it") {
+TEST_CASE("a tensor's type is that of its storage, or is written where no storage has it") {
   Writer writer;
   writer.begin_list();
   writer.tensor({.key = "0",

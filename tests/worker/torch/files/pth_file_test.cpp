@@ -21,8 +21,7 @@ namespace pth_file_test {
 using namespace cpprun;
 using cpprun::testing::TemporaryDirectory;
 
-// That Python reads what is written here, and the other way round, is tested by
-// state_files_test.py.
+// state_files_test.py tests that Python reads what is written here, and vice versa.
 
 namespace {
 
@@ -37,7 +36,7 @@ std::string refusal(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a state comes back from its file") {
+TEST_CASE("a state is restored from its file") {
   const TemporaryDirectory directory;
   StateDict state;
   state.tensors["weight"] = at::arange(6, at::kFloat).view({2, 3}).t();
@@ -79,7 +78,7 @@ TEST_CASE("a small view of a large tensor is a small file, and one tensor twice 
   CHECK(loaded.tensors.at("second")[7].item<float>() == 1);
 }
 
-TEST_CASE("every type that torch.load opens comes back, and others are refused") {
+TEST_CASE("every type that torch.load opens is restored, and others are rejected") {
   const TemporaryDirectory directory;
   const at::Tensor bytes = at::arange(16, at::kByte);
   for (const PthType& each : pth_types()) {
@@ -101,7 +100,7 @@ TEST_CASE("every type that torch.load opens comes back, and others are refused")
                        FileError);
 }
 
-TEST_CASE("what is no file of torch.save is refused with its name") {
+TEST_CASE("a file that torch.save did not write is rejected with its name") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a.pth");
   CHECK(refusal(path) == "cannot read \"" + path + "\": No such file or directory");
@@ -110,7 +109,7 @@ TEST_CASE("what is no file of torch.save is refused with its name") {
       refusal(path).starts_with("\"" + path + "\": not a torch.save file of PyTorch 1.6 or later"));
 }
 
-TEST_CASE("a file that was cut off is refused") {
+TEST_CASE("a truncated file is rejected") {
   const TemporaryDirectory directory;
   StateDict state;
   state.tensors["weight"] = at::zeros({1000});
@@ -123,7 +122,7 @@ TEST_CASE("a file that was cut off is refused") {
   }
 }
 
-TEST_CASE("a value that a file of tensors cannot hold is refused, and leaves no file") {
+TEST_CASE("a value that a file of tensors cannot hold is rejected, and leaves no file") {
   const TemporaryDirectory directory;
   CHECK_THROWS_AS(save_pth(directory.file("a.pth"), c10::IValue(c10::Device(c10::kCPU))),
                   FileError);
@@ -147,7 +146,7 @@ TEST_CASE("a transposed or retyped view of a tensor that is saved too keeps its 
   }
 }
 
-TEST_CASE("a conjugated view is saved as what it shows") {
+TEST_CASE("a conjugated view is saved with its visible values") {
   const TemporaryDirectory directory;
   StateDict state;
   state.tensors["z"] = at::complex(at::full({2}, 1.0), at::full({2}, 2.0)).conj();
@@ -156,7 +155,7 @@ TEST_CASE("a conjugated view is saved as what it shows") {
       state_dict_from(load_pth(directory.file("z.pth"))).tensors.at("z").equal(state.tensors["z"]));
 }
 
-TEST_CASE("dicts that mention each other over and over are refused before memory is gone") {
+TEST_CASE("dicts that reference each other repeatedly are rejected before memory runs out") {
   c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
   dict.insert("a", std::int64_t{1});
   for (int level = 0; level < 40; ++level) {

@@ -46,7 +46,7 @@ std::string refusal(const Pickle& pickle) {
 
 }  // namespace
 
-TEST_CASE("a strided tensor lies in its storage as it did") {
+TEST_CASE("a strided tensor keeps its layout in its storage") {
   const at::Tensor tensor = values_of(tensor_of(1, {2, 2}, {1, 2}), "x", six_floats).toTensor();
   CHECK(tensor.equal(at::tensor({1.0F, 3.0F, 2.0F, 4.0F}).view({2, 2})));
   CHECK_FALSE(tensor.is_contiguous());
@@ -63,7 +63,7 @@ TEST_CASE("tensors of one storage share memory") {
   CHECK(items[1].toTensor().item<float>() == 9);
 }
 
-TEST_CASE("a tensor that reaches beyond its storage is refused") {
+TEST_CASE("a tensor that exceeds its storage is rejected") {
   CHECK(refusal(tensor_of(0, {7}, {1})) ==
         "\"x\": a tensor of shape [7] exceeds its storage 0 of 6 elements");
   CHECK(refusal(tensor_of(5, {2}, {1})).find("exceeds its storage") != std::string::npos);
@@ -73,12 +73,12 @@ TEST_CASE("a tensor that reaches beyond its storage is refused") {
         std::string::npos);
 }
 
-TEST_CASE("a type that is not known is refused with its name") {
+TEST_CASE("an unknown type is rejected with its name") {
   CHECK(refusal(tensor_of(0, {1}, {1}, "QInt8Storage")) ==
         "\"x\": unknown tensor type torch.QInt8Storage");
 }
 
-TEST_CASE("a value that contains itself is refused, and one that is nested too deeply") {
+TEST_CASE("a value that contains itself, or is nested too deeply, is rejected") {
   CHECK(refusal({.values = {pickle::List{{0}}}, .root = 0}) == "\"x\": a value contains itself");
   Pickle deep{.values = {pickle::List{}}, .root = 0};
   for (Index i = 0; i < 200; ++i) deep.values.emplace_back(pickle::List{{i}});
@@ -86,8 +86,8 @@ TEST_CASE("a value that contains itself is refused, and one that is nested too d
   CHECK(refusal(deep) == "\"x\": values nested too deeply");
 }
 
-TEST_CASE("values mentioned many times are made once") {
-  // Two to the power of ninety items, were each mention a copy.
+TEST_CASE("values that are referenced many times are created once") {
+  // Two to the power of ninety items if each reference were a copy.
   Pickle bomb{.values = {pickle::List{}}, .root = 90};
   for (Index i = 0; i < 90; ++i) bomb.values.emplace_back(pickle::List{{i, i}});
   CHECK(values_of(bomb, "x", six_floats).isList());

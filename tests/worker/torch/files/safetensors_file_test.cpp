@@ -44,7 +44,7 @@ std::string refusal(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("tensors of every kind come back as they were saved") {
+TEST_CASE("tensors of every kind are restored as they were saved") {
   const TemporaryDirectory directory;
   const StateDict saved = example();
   save_safetensors(directory.file("a"), saved);
@@ -59,7 +59,7 @@ TEST_CASE("tensors of every kind come back as they were saved") {
   }
 }
 
-TEST_CASE("a flipped bit anywhere is found by the checksum") {
+TEST_CASE("the checksum detects a flipped bit anywhere") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a");
   save_safetensors(path, example());
@@ -74,7 +74,7 @@ TEST_CASE("a flipped bit anywhere is found by the checksum") {
   CHECK(refusal(path).find("damaged") != std::string::npos);
 }
 
-TEST_CASE("a damaged checksum does not switch the check off") {
+TEST_CASE("a damaged checksum does not disable the check") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a");
   save_safetensors(path, example());
@@ -88,7 +88,7 @@ TEST_CASE("a damaged checksum does not switch the check off") {
   CHECK(refusal(path).find("is not a checksum") != std::string::npos);
 }
 
-TEST_CASE("a file that was cut off is refused as such") {
+TEST_CASE("a truncated file is rejected as such") {
   const TemporaryDirectory directory;
   const std::string path = directory.file("a");
   save_safetensors(path, example());
@@ -101,11 +101,11 @@ TEST_CASE("a file that was cut off is refused as such") {
   CHECK(refusal(path).find("not a safetensors file: 0 bytes") != std::string::npos);
 }
 
-TEST_CASE("a file that is not there is an error with its name") {
+TEST_CASE("a missing file is an error with its name") {
   CHECK(refusal("/none/a") == "cannot read \"/none/a\": No such file or directory");
 }
 
-TEST_CASE("a foreign file whose tensors are not aligned is read all the same") {
+TEST_CASE("a foreign file whose tensors are not aligned is still read") {
   const TemporaryDirectory directory;
   const std::string json = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                            R"("b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
@@ -118,7 +118,7 @@ TEST_CASE("a foreign file whose tensors are not aligned is read all the same") {
   CHECK(loaded.tensors.at("b").item<float>() == 2.5);
 }
 
-TEST_CASE("what safetensors has no type for is refused before anything is written") {
+TEST_CASE("a type that safetensors lacks is rejected before anything is written") {
   const TemporaryDirectory directory;
   StateDict state;
   state.tensors["complex"] = at::zeros({1}, at::kComplexDouble);
@@ -126,7 +126,7 @@ TEST_CASE("what safetensors has no type for is refused before anything is writte
   CHECK(directory.entries() == 0);
 }
 
-TEST_CASE("types of eight bits come back, and an impossible shape is an error of the file") {
+TEST_CASE("types of eight bits are restored, and an impossible shape is an error of the file") {
   const TemporaryDirectory directory;
   StateDict state;
   state.tensors["e4m3"] = at::arange(16, at::kByte).view(at::kFloat8_e4m3fn);

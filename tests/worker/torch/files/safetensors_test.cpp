@@ -26,7 +26,7 @@ constexpr const char* not_whole = "\"x\": not a complete safetensors file: ";
 
 }  // namespace
 
-TEST_CASE("a head is read as it was written") {
+TEST_CASE("a header is read as it was written") {
   const std::string text = to_text(two_tensors());
   const auto length = json_bytes_of(text.substr(0, 8), text.size() + 32, "x");
   REQUIRE(length);
@@ -37,7 +37,7 @@ TEST_CASE("a head is read as it was written") {
   CHECK(*parsed == two_tensors());
 }
 
-TEST_CASE("an empty tensor may stand anywhere in the data") {
+TEST_CASE("an empty tensor may be anywhere in the data") {
   SafetensorsHead head = two_tensors();
   head.tensors.insert(head.tensors.begin() + 1,
                       {.name = "none", .dtype = "F32", .shape = {0, 7}, .begin = 24, .end = 24});
@@ -46,7 +46,7 @@ TEST_CASE("an empty tensor may stand anywhere in the data") {
   CHECK(*parsed == head);
 }
 
-TEST_CASE("a length field that cannot be true is refused") {
+TEST_CASE("an impossible length field is rejected") {
   CHECK(json_bytes_of("abc", 3, "x").error().reason ==
         "\"x\": not a safetensors file: 3 bytes, a header has at least 8");
   CHECK(json_bytes_of(std::string(8, '\x7f'), 100, "x").error().reason ==
@@ -56,7 +56,7 @@ TEST_CASE("a length field that cannot be true is refused") {
         "\"x\": truncated: the header has 64 bytes, but the file ends at offset 20");
 }
 
-TEST_CASE("a head that contradicts itself or the file is refused with the culprit") {
+TEST_CASE("a header that contradicts itself or the file is rejected with the entry") {
   const auto why = [](const std::string& text) { return not_whole + text; };
   CHECK(reason_of("[1]", 0) == why("the header at offset 8 is not a JSON object"));
   CHECK(reason_of(R"({"__metadata__":{"a":1}})", 0) ==
@@ -81,7 +81,7 @@ TEST_CASE("a shape beyond all memory does not wrap around") {
                             "tensor \"a\" has data_offsets [0, 0] that do not match its shape");
 }
 
-TEST_CASE("the checksum stands in its own place, which it does not cover") {
+TEST_CASE("the checksum excludes its own bytes") {
   SafetensorsHead head = two_tensors();
   head.metadata[std::string(checksum_key)] = "00000000";
   const std::string blank = to_text(head);
@@ -92,7 +92,7 @@ TEST_CASE("the checksum stands in its own place, which it does not cover") {
   CHECK(text == blank);
 }
 
-TEST_CASE("a head without a checksum has none to give") {
+TEST_CASE("a header without a checksum has none") {
   std::string text = to_text(two_tensors());
   const std::string before = text;
   set_checksum(text, 1);
@@ -100,13 +100,13 @@ TEST_CASE("a head without a checksum has none to give") {
   CHECK(text == before);
 }
 
-TEST_CASE("an empty shape that overflows is refused, before LibTorch is asked for it") {
+TEST_CASE("an empty shape that overflows is rejected before LibTorch gets it") {
   CHECK(reason_of(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})",
                   0) == std::string(not_whole) +
                             "tensor \"a\" has data_offsets [0, 0] that do not match its shape");
 }
 
-TEST_CASE("what is there twice is refused") {
+TEST_CASE("duplicate entries are rejected") {
   const auto why = [](const std::string& text) { return not_whole + text; };
   const std::string entry = R"({"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
   CHECK(reason_of(R"({"a":)" + entry + R"(,"a":)" + entry + "}", 0) ==
@@ -119,7 +119,7 @@ TEST_CASE("what is there twice is refused") {
         why("__metadata__ occurs twice"));
 }
 
-TEST_CASE("values of the wrong kind are refused wherever they stand") {
+TEST_CASE("values of the wrong kind are rejected wherever they are") {
   const auto why = [](const std::string& text) { return not_whole + text; };
   CHECK(reason_of("5", 0) == why("the header at offset 8 is not a JSON object"));
   CHECK(reason_of(R"({"a":5})", 0) == why("tensor \"a\" is not an object"));
@@ -134,14 +134,14 @@ TEST_CASE("values of the wrong kind are refused wherever they stand") {
                   1) == "");
 }
 
-TEST_CASE("a hostile head costs little memory and time") {
+TEST_CASE("a hostile header costs little memory and time") {
   const auto filled = [](const std::string& beginning, const std::string& item) {
     std::string text = beginning;
     while (text.size() < bounds::safetensors_head_bytes_max - 64) text += item;
     return text;
   };
-  // The list grows no longer than a tensor may have dimensions, the texts are counted, and what
-  // nobody asked for is passed over.
+  // The list grows no longer than a tensor may have dimensions, the texts are counted, and unknown
+  // keys are skipped.
   CHECK(
       reason_of(filled(R"({"a":{"dtype":"U8","shape":[1)", ",1"), 1).find("too many dimensions") !=
       std::string::npos);
@@ -151,7 +151,7 @@ TEST_CASE("a hostile head costs little memory and time") {
   CHECK(reason_of(filled(R"({"a":{"x":)", "["), 0).find("not a JSON object") != std::string::npos);
 }
 
-TEST_CASE("the types of eight bits have a size") {
+TEST_CASE("types of eight bits have a size") {
   for (const char* const type : {"F8_E4M3", "F8_E5M2", "F8_E8M0"}) CHECK(element_bytes(type) == 1);
 }
 

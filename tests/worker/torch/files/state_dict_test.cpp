@@ -7,7 +7,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("numbers come back as they were, to the last bit") {
+TEST_CASE("numbers are restored to the last bit") {
   StateDict state;
   state.set("steps", std::int64_t{-9'007'199'254'740'993});
   state.set("lr", 0.1);
@@ -15,7 +15,7 @@ TEST_CASE("numbers come back as they were, to the last bit") {
   CHECK(state.real("lr") == 0.1);
 }
 
-TEST_CASE("a number that is missing or none is an error with its name") {
+TEST_CASE("a missing or invalid number is an error with its name") {
   StateDict state;
   state.texts["lr"] = "fast";
   CHECK_THROWS_WITH_AS(static_cast<void>(state.real("lr")), "\"lr\" is \"fast\", expected a number",
@@ -23,7 +23,7 @@ TEST_CASE("a number that is missing or none is an error with its name") {
   CHECK_THROWS_WITH_AS(static_cast<void>(state.integer("step")), "\"step\" is missing", StateError);
 }
 
-TEST_CASE("parts are put under a prefix and taken out again") {
+TEST_CASE("parts are stored under a prefix and extracted again") {
   StateDict part;
   part.tensors["weight"] = at::zeros({2});
   part.set("lr", 0.5);
@@ -37,7 +37,7 @@ TEST_CASE("parts are put under a prefix and taken out again") {
   CHECK(back.real("lr") == 0.5);
 }
 
-TEST_CASE("values are copied into tensors that exist") {
+TEST_CASE("values are copied into existing tensors") {
   const at::Tensor target = at::zeros({2}).set_requires_grad(true);
   StateDict state;
   state.tensors["weight"] = at::full({2}, 3.0);
@@ -45,7 +45,7 @@ TEST_CASE("values are copied into tensors that exist") {
   CHECK(target[1].item<float>() == 3);
 }
 
-TEST_CASE("what does not fit is listed as a whole, and nothing is changed") {
+TEST_CASE("all mismatches are listed together, and nothing is changed") {
   const at::Tensor first = at::zeros({2});
   StateDict state;
   state.tensors["first"] = at::full({2}, 3.0);

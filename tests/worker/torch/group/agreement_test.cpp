@@ -14,7 +14,7 @@ using Calls = std::vector<std::optional<Call>>;
 
 }  // namespace
 
-TEST_CASE("ranks that call the same agree") {
+TEST_CASE("ranks that make the same call agree") {
   CHECK_FALSE(disagreement(1, Calls{Call{"barrier()"}, Call{"barrier()"}}).has_value());
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("a disagreement names each call and its ranks") {
         "broadcast(from 0)");
 }
 
-TEST_CASE("a disagreement names the rank that is short of steps, and says what to do") {
+TEST_CASE("a disagreement names the rank with fewer steps, and gives a hint") {
   CHECK(disagreement(7, Calls{Call{"all_reduce()", 13}, Call{"barrier()", 12}}) ==
         "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
         "rank 1 is behind in DistributedDataParallel, at step 12 while others are at 13: give "
@@ -36,18 +36,18 @@ TEST_CASE("a disagreement names the rank that is short of steps, and says what t
   CHECK(short_of_steps({5, std::nullopt, 5}, {0, 1, 2}) == "");
 }
 
-TEST_CASE("ranks that stay away are named, with what the others wait for") {
+TEST_CASE("missing ranks are named, with the call in which the others wait") {
   CHECK(absence(3, Calls{Call{"barrier()"}, std::nullopt, std::nullopt}, 1500ms) ==
         "ranks 1, 2 did not reach collective 3 within 1.5 s; rank 0 calls barrier()");
 }
 
-TEST_CASE("models that differ are told apart at their first difference") {
+TEST_CASE("models that differ are distinguished at their first difference") {
   CHECK(model_difference({"a\nb\n", "a\nb\n"}) == std::nullopt);
   CHECK(model_difference({"a\nb\n", "a\nc\n", "a\nb\n"}) == "b on ranks 0, 2; c on rank 1");
   CHECK(model_difference({"a\n", "a\nb\n"}) == "no further tensor on rank 0; b on rank 1");
 }
 
-TEST_CASE("ranks that wait in other steps or other kinds of calls have parted") {
+TEST_CASE("ranks that wait in different steps or kinds of calls have diverged") {
   const std::string bucket = "all_reduce(Float [650] on cpu) in step 3 of a model";
   CHECK(parted({Call{bucket, 3}, Call{"barrier", 2}}, {4, 6}) ==
         "the ranks wait in different calls: rank 4 calls " + bucket +
@@ -58,7 +58,7 @@ TEST_CASE("ranks that wait in other steps or other kinds of calls have parted") 
         "the ranks wait in different calls: rank 0 calls broadcast; rank 2 calls all_reduce");
 }
 
-TEST_CASE("ranks that wait in the same call have not, nor those at different buckets of a step") {
+TEST_CASE("ranks that wait in the same call or in buckets of the same step have not diverged") {
   CHECK(parted({Call{"barrier", 2}, std::nullopt, Call{"barrier", 2}}, {0, 1, 2}).empty());
   CHECK(parted({Call{"all_reduce(Float [2] on cpu) in step 3 of a model", 3},
                 Call{"all_reduce(Float [9] on cpu) in step 3 of a model", 3}},

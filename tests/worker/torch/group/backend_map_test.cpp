@@ -15,13 +15,13 @@ std::string reason_of(const std::string& text,
 
 }  // namespace
 
-TEST_CASE("one name serves the devices that Python gives it") {
+TEST_CASE("one name serves the same devices as in Python") {
   CHECK(to_text(*parse_backend("gloo", {})) == "cpu:gloo,cuda:gloo");
   CHECK(to_text(*parse_backend("nccl", {.nccl = true})) == "cuda:nccl");
   CHECK(to_text(*parse_backend("cpu:gloo,cuda:nccl", {.nccl = true})) == "cpu:gloo,cuda:nccl");
 }
 
-TEST_CASE("mpi carries the CPU's tensors, beside nccl for a GPU's if asked to") {
+TEST_CASE("mpi carries the CPU's tensors, beside nccl for a GPU's if requested") {
   CHECK(to_text(*parse_backend("mpi", {.mpi = true})) == "cpu:mpi");
   const auto both = parse_backend("cpu:mpi,cuda:nccl", {.nccl = true, .mpi = true});
   CHECK(to_text(*both) == "cpu:mpi,cuda:nccl");
@@ -34,26 +34,26 @@ TEST_CASE("mpi carries the CPU's tensors, beside nccl for a GPU's if asked to") 
         "(Debian: libopenmpi-dev) and build cpprun again, or use gloo");
 }
 
-TEST_CASE("over gloo and mpi whoever has joined knows that all have, over nccl nobody does") {
+TEST_CASE("joining over gloo and mpi means that all ranks have joined, over nccl it does not") {
   CHECK(meets_by_joining(*parse_backend("gloo", {}), /*gloo_lazy=*/false));
   CHECK(!meets_by_joining(*parse_backend("gloo", {}), /*gloo_lazy=*/true));
   CHECK(meets_by_joining(*parse_backend("mpi", {.mpi = true}), /*gloo_lazy=*/true));
   CHECK(!meets_by_joining(*parse_backend("nccl", {.nccl = true}), /*gloo_lazy=*/false));
 }
 
-TEST_CASE("by default a GPU's tensors go over nccl where LibTorch has it") {
+TEST_CASE("by default a GPU's tensors use nccl if LibTorch has it") {
   CHECK(to_text(*parse_backend("", {.nccl = true})) == "cpu:gloo,cuda:nccl");
   CHECK(to_text(*parse_backend("", {})) == "cpu:gloo,cuda:gloo");
 }
 
-TEST_CASE("a carrier is made once, under the name of its first device") {
+TEST_CASE("a backend is created once, under the name of its first device") {
   CHECK(plan_backends(*parse_backend("gloo", {.nccl = true})) ==
         std::vector<BackendPlan>{{Carrier::gloo, {"cpu", "cuda"}}});
   CHECK(plan_backends(*parse_backend("cpu:gloo,cuda:nccl", {.nccl = true})) ==
         std::vector<BackendPlan>{{Carrier::gloo, {"cpu"}}, {Carrier::nccl, {"cuda"}}});
 }
 
-TEST_CASE("a backend that cannot be had is refused with what would be right") {
+TEST_CASE("an unavailable backend is rejected with the valid ones") {
   CHECK(reason_of("ucc") == "unknown backend ucc: use gloo, nccl, mpi or cpu:gloo,cuda:nccl");
   CHECK(reason_of("nccl", {}) ==
         "backend nccl needs nccl, and this LibTorch was built without CUDA: use gloo, or build "

@@ -10,7 +10,7 @@ TEST_CASE("a tensor is described by type, shape and device") {
   CHECK(describe(at::full({4, 3}, 1.0, at::kFloat)) == "Float [4, 3] on cpu");
 }
 
-TEST_CASE("what an operation cannot work on is refused with the cure") {
+TEST_CASE("tensors that an operation cannot use are rejected with a hint") {
   CHECK_THROWS_WITH_AS(require_dense(at::full({2, 3}, 1.0).t(), "send"),
                        "send: the tensor is not contiguous: call contiguous() (x = x.contiguous())",
                        DistributedError);

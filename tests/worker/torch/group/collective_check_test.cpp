@@ -43,7 +43,7 @@ TEST_CASE("in debug mode ranks that agree get their results") {
         }) == "");
 }
 
-TEST_CASE("in debug mode another shape is a sentence on every rank") {
+TEST_CASE("in debug mode a different shape is an error on every rank") {
   const std::string error = in_debug_mode(3, [](const ProcessGroup& group) {
     all_reduce(at::full({group.rank() == 1 ? 3 : 2}, 1.0, at::kFloat), group);
   });
@@ -54,7 +54,7 @@ TEST_CASE("in debug mode another shape is a sentence on every rank") {
   CHECK(error == words + words + words);
 }
 
-TEST_CASE("in debug mode another operation is named") {
+TEST_CASE("in debug mode a different operation is named") {
   const std::string error = in_debug_mode(2, [](const ProcessGroup& group) {
     if (group.rank() == 0) {
       barrier(group);
@@ -66,7 +66,7 @@ TEST_CASE("in debug mode another operation is named") {
       contains(error, "rank 0 calls barrier(); rank 1 calls broadcast(from 1, Float [2] on cpu)"));
 }
 
-TEST_CASE("in debug mode a rank that does not come is named") {
+TEST_CASE("in debug mode a missing rank is named") {
   std::promise<void> given_up;
   const std::string error = in_debug_mode(2,
                                           [&](const ProcessGroup& group) {
@@ -84,7 +84,8 @@ TEST_CASE("in debug mode a rank that does not come is named") {
   CHECK(error == "rank 1 did not reach collective 1 within 0.3 s; rank 0 calls barrier()");
 }
 
-TEST_CASE("in debug mode DistributedDataParallel is compared, and who is short of steps is named") {
+TEST_CASE(
+    "in debug mode DistributedDataParallel is compared, and a rank with fewer steps is named") {
   const std::string error = in_debug_mode(2, [](const ProcessGroup& group) {
     const at::Tensor parameter = at::full({2}, 1.0, at::kFloat).set_requires_grad(true);
     DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group, {});
@@ -103,7 +104,7 @@ TEST_CASE("in debug mode DistributedDataParallel is compared, and who is short o
                  "DistributedDataParallel, at step 2 while others are at 3: "));
 }
 
-TEST_CASE("in debug mode who goes on is told at once that the others have left") {
+TEST_CASE("in debug mode a rank that continues gets an error at once after the others have left") {
   for (const int leaver : {0, 1}) {
     const std::string error = in_debug_mode(2, [&](const ProcessGroup& group) {
       if (group.rank() != leaver) barrier(group);

@@ -18,18 +18,18 @@ Context local_rank(int rank, int of) {
 
 }  // namespace
 
-TEST_CASE("a worker takes the GPU of its local rank") {
+TEST_CASE("a worker uses the GPU of its local rank") {
   CHECK(choose_cuda_device(local_rank(1, 2), 2) == 1);
   CHECK(choose_cuda_device(local_rank(0, 1), 8) == 0);
 }
 
-TEST_CASE("a worker that was given one GPU takes it whatever its rank") {
+TEST_CASE("a worker with one visible GPU uses it whatever its rank") {
   Context context = local_rank(3, 4);
   context.cuda_visible_devices = "3";
   CHECK(choose_cuda_device(context, 1) == 0);
 }
 
-TEST_CASE("a worker whose only visible GPU another worker has too is told which variable says so") {
+TEST_CASE("two workers with the same single visible GPU are an error that names the variable") {
   Context context = local_rank(1, 2);
   context.cuda_visible_devices = "0,1";
   CHECK_FALSE(takes_masked_device(context, 2));
@@ -42,14 +42,14 @@ TEST_CASE("a worker whose only visible GPU another worker has too is told which 
         "(--nproc-per-node=1), or use backend gloo");
 }
 
-TEST_CASE("more workers than GPUs are told what to do about it") {
+TEST_CASE("more workers than GPUs are an error with a hint") {
   CHECK(choose_cuda_device(local_rank(3, 4), 2).error().reason ==
         "local rank 3 has no GPU of its own: 2 visible for 4 workers "
         "(CUDA_VISIBLE_DEVICES is not set); start at most 2 here (--nproc-per-node=2, or "
         "--nproc-per-node=gpu), or use backend gloo on the CPU");
 }
 
-TEST_CASE("all workers of a host know alike whether each has a GPU") {
+TEST_CASE("all workers of a host agree on whether each has a GPU") {
   for (const int rank : {0, 1}) {
     CHECK(each_worker_has_a_device(local_rank(rank, 2), 2));
     CHECK_FALSE(each_worker_has_a_device(local_rank(rank, 2), 1));

@@ -10,7 +10,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("the default device is a GPU where there is one") {
+TEST_CASE("the default device is a GPU if there is one") {
   CHECK(default_device(Context{}).is_cuda() == (cuda_device_count() > 0));
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("two workers of one host with the same CUDA_VISIBLE_DEVICES are reject
   CHECK_NOTHROW(claim_masked_device(context, 1, store));
 }
 
-TEST_CASE("a GPU that is not there is refused in words") {
+TEST_CASE("a missing GPU is rejected with a sentence") {
   Context context;
   context.local_rank = LocalRank{1000};
   context.local_world_size = 1001;

@@ -5,7 +5,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("a failure is its first line, with what to do about it") {
+TEST_CASE("a failure is reported by its first line, with a hint") {
   CHECK(explain_failure("barrier", "Connection closed by peer [10.0.0.1]:9\n#0 frame",
                         Exchange::collective) ==
         "barrier failed: Connection closed by peer [10.0.0.1]:9 (a peer has exited: see the rank "
@@ -43,12 +43,12 @@ TEST_CASE("an error of NCCL is reported with the reason below its first line") {
             .ends_with("(this rank has given up its connections: see the first error above)"));
 }
 
-TEST_CASE("a peer that has ended is told from one that is late") {
+TEST_CASE("a peer that has exited is distinguished from a late one") {
   CHECK(means_peer_ended("Connection reset by peer"));
   CHECK_FALSE(means_peer_ended("Timed out waiting 2000ms"));
 }
 
-TEST_CASE("time that is up is told from a connection that is gone") {
+TEST_CASE("a timeout is distinguished from a lost connection") {
   CHECK(means_time_is_up("Timed out waiting 500ms for recv operation to complete"));
   CHECK(means_time_is_up("wait timeout after 500ms"));
   CHECK(means_time_is_up("Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2"));

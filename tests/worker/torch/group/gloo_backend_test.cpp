@@ -9,14 +9,14 @@
 
 using namespace std::chrono_literals;
 
-TEST_CASE("a gloo backend is made without gloo's headers") {
+TEST_CASE("a gloo backend is created without gloo's headers") {
   const auto backend = cpprun::make_gloo_backend(c10::make_intrusive<c10d::HashStore>(), 0, 1,
                                                  {.join = 1min, .collective = 1min});
   CHECK(backend->getSize() == 1);
   CHECK(backend->getBackendName() == "gloo");
 }
 
-TEST_CASE("an interface that does not exist is an error at once") {
+TEST_CASE("a missing interface is an error at once") {
   REQUIRE(::setenv("GLOO_SOCKET_IFNAME", "nope0", 1) == 0);
   std::string reason;
   try {

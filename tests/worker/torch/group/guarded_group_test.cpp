@@ -26,7 +26,7 @@ float sum_of_ranks(c10d::ProcessGroup& native) {
 
 }  // namespace
 
-TEST_CASE("a guarded group computes as the group does, by works and by futures") {
+TEST_CASE("a guarded group computes like the group, with works and with futures") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const auto native = guarded(group, [] { return "a test"; });
           expect(sum_of_ranks(*native) == 3, "by its work");
@@ -36,7 +36,7 @@ TEST_CASE("a guarded group computes as the group does, by works and by futures")
         }) == "");
 }
 
-TEST_CASE("a failure says what failed, in what, on which rank") {
+TEST_CASE("a failure names the operation, the group and the rank") {
   std::string words;
   CHECK(testing::on_two_ranks([&](const ProcessGroup& group) {
           if (group.rank() == 1) return;
@@ -51,7 +51,7 @@ TEST_CASE("a failure says what failed, in what, on which rank") {
   CHECK(words.ends_with("; rank 1 left the group normally"));
 }
 
-TEST_CASE("a guarded group does not keep the group, and says that it was left") {
+TEST_CASE("a guarded group does not keep the group alive, and reports that it was left") {
   ProcessGroup group = init_process_group(Context{});
   const auto native = guarded(group, [] { return "a test"; });
   destroy_process_group(std::move(group));

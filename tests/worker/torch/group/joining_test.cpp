@@ -21,7 +21,7 @@ Placement rank_of_two(int rank, bool launcher) {
 
 }  // namespace
 
-TEST_CASE("a store that does not answer is named with its host and who should serve it") {
+TEST_CASE("a store that does not answer is named with its host and the rank that should host it") {
   CHECK(join_failure(rank_of_two(1, false), JoinStage::store, 30s, "timed out") ==
         "cannot join the process group as rank 1 of 2: the store at 10.0.0.1:29500 was not reached "
         "within 30 s: timed out (rank 0 serves this store: check that rank 0 has started, that "
@@ -36,14 +36,14 @@ TEST_CASE("a store that does not answer is named with its host and who should se
             .find("check that the address belongs to this machine") != std::string::npos);
 }
 
-TEST_CASE("ranks that did not arrive are named") {
+TEST_CASE("missing ranks are named") {
   const std::string reason =
       join_failure(rank_of_two(0, true), JoinStage::ranks, 5s,
                    "wait timeout after 5000ms, keys: /default_pg/0//cpu//0/1");
   CHECK(reason.find("rank 1 did not join") != std::string::npos);
 }
 
-TEST_CASE("an interface that does not exist is named with its variable") {
+TEST_CASE("a missing interface is named with its variable") {
   Placement placement = rank_of_two(0, true);
   placement.context.gloo_interfaces = "nope0";
   const std::string reason = join_failure(placement, JoinStage::ranks, 5s,
@@ -51,7 +51,7 @@ TEST_CASE("an interface that does not exist is named with its variable") {
   CHECK(reason.find("GLOO_SOCKET_IFNAME=nope0 must name interfaces") != std::string::npos);
 }
 
-TEST_CASE("the ranks behind the keys of a time-out are read") {
+TEST_CASE("the ranks behind the keys of a timeout are read") {
   CHECK(ranks_waited_for("wait timeout after 1ms, keys: /default_pg/0//cpu//0/1, "
                          "/default_pg/0//cpu//0/12") == std::vector<int>{1, 12});
   CHECK(ranks_waited_for("wait timeout after 1ms, keys: /other/1").empty());
@@ -59,7 +59,7 @@ TEST_CASE("the ranks behind the keys of a time-out are read") {
   CHECK(ranks_waited_for("keys: ").empty());
 }
 
-TEST_CASE("a file that an earlier run left is named, and what to do with it") {
+TEST_CASE("a file that an earlier run left is named, with a hint") {
   Placement placement{.context = rank_of_two(0, false).context,
                       .meeting = Meeting::file,
                       .file = "/shared/job.init"};
@@ -74,7 +74,7 @@ TEST_CASE("a file that an earlier run left is named, and what to do with it") {
             .find("check that its directory exists") != std::string::npos);
 }
 
-TEST_CASE("a rank that joins twice is told so") {
+TEST_CASE("a rank that joins twice gets an error that says so") {
   CHECK(taken_rank(rank_of_two(1, true)).find("two processes have this rank") != std::string::npos);
 }
 

@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A network in simulated time. Each address answers after a time of its own, or never.
+// A network in simulated time. Each address answers after a delay of its own, or never.
 struct Network {
   struct Address {
     Duration answers_after;
-    std::string answer;  // empty: somebody listens
+    std::string answer;  // empty: there is a listener
   };
   std::vector<Address> addresses;
   std::string unresolved;
@@ -49,21 +49,21 @@ constexpr Duration never = 1000h;
 
 }  // namespace
 
-TEST_CASE("a search for a listener takes what it was given, however many addresses swallow it") {
+TEST_CASE("a search for a listener keeps its deadline, however many addresses drop packets") {
   for (const std::size_t count : {1U, 2U, 3U, 9U}) {
     Network network;
     network.addresses.assign(count, {never, ""});
     CHECK(network.search(4s) == "timed out");
     CHECK(network.now >= TimePoint{} + 4s);
     CHECK(network.now <= TimePoint{} + 4s + count * 1ms);
-    // None of them has been left out.
+    // None of them was skipped.
     for (std::size_t each = 0; each < count; ++each) {
       CHECK(std::count(network.asked.begin(), network.asked.end(), each) > 0);
     }
   }
 }
 
-TEST_CASE("an address that refuses is asked until the deadline, and no longer") {
+TEST_CASE("an address that refuses is retried until the deadline, and no longer") {
   Network network;
   network.addresses = {{0s, "refused"}};
   CHECK(network.search(1s) == "refused");
@@ -71,7 +71,7 @@ TEST_CASE("an address that refuses is asked until the deadline, and no longer") 
   CHECK(network.asked.size() == 11);
 }
 
-TEST_CASE("who listens at the last of several addresses is found, and not waited for") {
+TEST_CASE("a listener at the last of several addresses is found without waiting for the others") {
   Network network;
   network.addresses = {{never, ""}, {0s, "refused"}, {1s, ""}};
   CHECK(network.search(60s).empty());

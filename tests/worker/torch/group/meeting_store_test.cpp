@@ -38,7 +38,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a launcher's store keeps what ranks tell each other") {
+TEST_CASE("a launcher's store keeps the values that ranks exchange") {
   const testing::HostedStore hosted;
   const Placement placement{
       .context = hosted.context_of(0, 1), .meeting = Meeting::tcp, .file = {}};
@@ -47,7 +47,7 @@ TEST_CASE("a launcher's store keeps what ranks tell each other") {
   CHECK(store->get_to_str("greeting") == "hello");
 }
 
-TEST_CASE("a port behind which nobody answers is waited for only so long") {
+TEST_CASE("a port without an answer is an error after the timeout") {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -66,15 +66,15 @@ TEST_CASE("a port behind which nobody answers is waited for only so long") {
   ::close(listener);
 }
 
-TEST_CASE("a group meets at a file, which goes with the last of its ranks") {
+TEST_CASE("a group meets at a file, which the last of its ranks removes") {
   const testing::TemporaryDirectory directory;
   const std::string path = directory.file("job.init");
   CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
-  // Nothing is left that a second run could stumble over.
+  // Nothing is left that could break a second run.
   CHECK(testing::failure_of({}, by_file(path, 0, 1)) == "joined");
 }
 
-TEST_CASE("a rank that does not come is waited for only so long, and its file is then stale") {
+TEST_CASE("a missing rank is an error after the timeout, and its file is then stale") {
   const testing::TemporaryDirectory directory;
   const std::string path = directory.file("job.init");
   const std::string first = testing::failure_of({}, by_file(path, 0, 2));
@@ -85,14 +85,14 @@ TEST_CASE("a rank that does not come is waited for only so long, and its file is
   CHECK(contains(second, "is left from an earlier run (remove it and start again)"));
 }
 
-TEST_CASE("a folder that does not exist is named") {
+TEST_CASE("a directory that does not exist is named") {
   const std::string reason = testing::failure_of({}, by_file("/nowhere/job.init", 0, 1));
   INFO(reason);
   CHECK(contains(reason, "the store in the file /nowhere/job.init was not reached"));
   CHECK(contains(reason, "check that its directory exists"));
 }
 
-TEST_CASE("a file that is no store is named, and nobody waits for it") {
+TEST_CASE("a file that is not a store is named without waiting") {
   const testing::TemporaryDirectory directory;
   const std::string path = directory.file("job.init");
   const auto reason_for = [&](const std::string& content) {
@@ -112,7 +112,7 @@ TEST_CASE("a file that is no store is named, and nobody waits for it") {
   CHECK(contains(testing::failure_of({}, by_file(directory.file(""), 0, 1)), "three slashes"));
 }
 
-TEST_CASE("a file that somebody keeps locked is waited for only so long") {
+TEST_CASE("a locked file is an error after the timeout") {
   const testing::TemporaryDirectory directory;
   const std::string path = directory.file("job.init");
   const int held = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A rank of two that mpirun has started as the only one.
+// A rank of two of which mpirun has started only this one.
 std::string reason_of_a_job_of_two() {
   ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   ::setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
@@ -36,7 +36,7 @@ std::string reason_of_a_job_of_two() {
 
 }  // namespace
 
-TEST_CASE("without an MPI there is no such backend, and the refusal says what to use") {
+TEST_CASE("without an MPI the backend is missing, and the rejection names an alternative") {
   if (mpi_built()) {
     MESSAGE("skipped: an MPI was found");
     return;
@@ -45,7 +45,7 @@ TEST_CASE("without an MPI there is no such backend, and the refusal says what to
         "backend mpi is not part of this build, because no MPI was found; use backend gloo");
 }
 
-TEST_CASE("a job of other processes than mpirun's is refused before MPI is asked") {
+TEST_CASE("a job of processes that mpirun did not start is rejected before MPI is initialized") {
   if (!mpi_built()) {
     MESSAGE("skipped: no MPI was found");
     return;

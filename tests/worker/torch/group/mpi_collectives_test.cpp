@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What LibTorch's own parts ask a backend for, beyond what the tests of worker/torch/collectives
-// try over MPI as well.
+// Operations that LibTorch itself needs of a backend, in addition to those that the tests of
+// worker/torch/collectives also run over MPI.
 
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <ATen/ops/arange.h>
@@ -24,14 +24,14 @@ c10::intrusive_ptr<c10d::Backend> backend_of(const ProcessGroup& group) {
   return group.native()->getBackend(c10::kCPU);
 }
 
-// Ranks 0, 1 and 2 bring 1, 2 and 3.
+// Ranks 0, 1 and 2 contribute 1, 2 and 3.
 at::Tensor mine(const ProcessGroup& group, at::ScalarType type) {
   return at::full({5}, group.rank() + 1, type);
 }
 
 }  // namespace
 
-TEST_CASE("every type of number is summed and broadcast") {
+TEST_CASE("every number type is summed and broadcast") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           for (const auto type : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf,
                                   at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat}) {
@@ -48,7 +48,7 @@ TEST_CASE("every type of number is summed and broadcast") {
         }) == "");
 }
 
-TEST_CASE("many operations are under way at once, waited for in another order on each rank") {
+TEST_CASE("many operations run at once, and each rank waits for them in another order") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           std::vector<Work> works;
           for (int n = 0; n < 20; ++n) {
@@ -75,7 +75,7 @@ TEST_CASE("large tensors and empty ones are reduced and exchanged") {
         }) == "");
 }
 
-TEST_CASE("an average that the backend is asked for is one") {
+TEST_CASE("the backend computes an average") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           Tensors tensors = {mine(group, at::kHalf)};
           backend_of(group)->allreduce(tensors, {.reduceOp = c10d::ReduceOp::AVG})->wait();
@@ -111,7 +111,7 @@ TEST_CASE("lists are scattered in parts that are reduced, and exchanged") {
         }) == "");
 }
 
-TEST_CASE("a reduction without a meaning is refused before anybody waits") {
+TEST_CASE("an undefined reduction is rejected before any rank waits") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           Tensors tensors = {mine(group, at::kFloat)};
           try {

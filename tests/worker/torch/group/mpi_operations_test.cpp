@@ -33,7 +33,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a message of another length than the receive is the receive's failure") {
+TEST_CASE("a message whose length differs from the receive is a failure of the receive") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           if (group.rank() == 0) {
             send(at::zeros({2}), 1, group, 1);
@@ -50,7 +50,7 @@ TEST_CASE("a message of another length than the receive is the receive's failure
         }) == "");
 }
 
-TEST_CASE("a receive that nobody answers ends in time and leaves the group as it is") {
+TEST_CASE("a receive without a sender times out and leaves the group usable") {
   CHECK(testing::on_ranks(
             2,
             [](const ProcessGroup& group) {
@@ -69,7 +69,7 @@ TEST_CASE("a receive that nobody answers ends in time and leaves the group as it
             {.timeout = 300ms}) == "");
 }
 
-TEST_CASE("tags are MPI's, and one that it does not have is refused") {
+TEST_CASE("tags are MPI's, and a tag out of range is rejected") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const int beyond = 2147483647;
           const std::string words =
@@ -79,8 +79,8 @@ TEST_CASE("tags are MPI's, and one that it does not have is refused") {
         }) == "");
 }
 
-// Where this and the next were run MPI is not finalised, for which mpirun fails (mpi_test.py).
-TEST_CASE("a collective that a rank does not come to is given up for good, and its group with it") {
+// After this case and the next MPI is not finalized, for which mpirun fails (mpi_test.py).
+TEST_CASE("a collective with a missing rank is given up for good, and its group with it") {
   const std::string errors = testing::on_ranks(
       2,
       [](const ProcessGroup& group) {
@@ -106,7 +106,7 @@ TEST_CASE("a group that is aborted is given up for good, and does not hang") {
         }) == "");
 }
 
-TEST_CASE("everybody comes to a monitored barrier, one after the other") {
+TEST_CASE("all ranks come to a monitored barrier, one after the other") {
   CHECK(testing::on_ranks(3, [](const ProcessGroup& group) {
           monitored_barrier(group, 30s);
           monitored_barrier(group, 30s, /*wait_all_ranks=*/true);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Outlives its operation, if somebody waits for that or not.
+// Outlives its operation, whether or not the test waits for it.
 struct Ended {
   std::promise<std::string> failure;
   std::string wait() { return failure.get_future().get(); }
@@ -70,7 +70,7 @@ TEST_CASE("one thread makes all calls, and it is not the caller's") {
   CHECK(first != std::this_thread::get_id());
 }
 
-TEST_CASE("several operations are under way at once, and end in any order") {
+TEST_CASE("several operations run at once, and end in any order") {
   const auto progress = ready();
   int out[] = {11, 12};
   int in[] = {0, 0};
@@ -86,7 +86,7 @@ TEST_CASE("several operations are under way at once, and end in any order") {
   CHECK(in[1] == 12);
 }
 
-TEST_CASE("a receive whose time is up is taken back, and does not swallow what comes later") {
+TEST_CASE("a receive that times out is canceled, and does not consume later messages") {
   const auto progress = ready();
   int late = 0;
   int in_time = 0;
@@ -103,7 +103,7 @@ TEST_CASE("a receive whose time is up is taken back, and does not swallow what c
   CHECK(late == 0);
 }
 
-TEST_CASE("a group's operations are given up together, and nobody else's") {
+TEST_CASE("a group's operations are given up together, and no others") {
   const auto progress = ready();
   int in[] = {0, 0};
   Ended ours;
@@ -119,18 +119,18 @@ TEST_CASE("a group's operations are given up together, and nobody else's") {
   CHECK(theirs.wait() == "");
 }
 
-TEST_CASE("what MPI refuses is told in its own words") {
+TEST_CASE("an MPI error is reported with MPI's message") {
   const auto progress = ready();
   progress->call([] { return MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN); });
   int out = 0;
-  Ended nobody;
-  progress->submit(operation(nobody, 10s, [&out](MPI_Request* request) {
+  Ended invalid_rank;
+  progress->submit(operation(invalid_rank, 10s, [&out](MPI_Request* request) {
     return MPI_Isend(&out, 1, MPI_INT, 99, 0, MPI_COMM_SELF, request);
   }));
-  CHECK(nobody.wait().find("rank") != std::string::npos);
+  CHECK(invalid_rank.wait().find("rank") != std::string::npos);
 }
 
-TEST_CASE("what hangs on a future may wait for another operation") {
+TEST_CASE("a callback of a future may wait for another operation") {
   const auto progress = ready();
   std::promise<std::string> waited;
   int in = 0;

@@ -14,7 +14,7 @@ using namespace cpprun;
 using namespace cpprun::mpi;
 using c10d::ReduceOp;
 
-TEST_CASE("only plain memory of the CPU is taken") {
+TEST_CASE("only dense CPU memory is accepted") {
   const at::Tensor good = at::zeros({2, 3});
   CHECK(plain(good, "send").data_ptr() == good.data_ptr());
   CHECK_THROWS_WITH_AS(plain(good.t(), "send"),
@@ -27,7 +27,7 @@ TEST_CASE("only plain memory of the CPU is taken") {
                        DistributedError);
 }
 
-TEST_CASE("more elements than MPI counts are refused with the cure") {
+TEST_CASE("more elements than MPI can count are rejected with a hint") {
   CHECK(count_of(2147483647, "send") == 2147483647);
   CHECK_THROWS_WITH_AS(count_of(2147483648, "send"),
                        "send over mpi: 2147483648 elements exceed MPI's limit of 2147483647: "
@@ -35,7 +35,7 @@ TEST_CASE("more elements than MPI counts are refused with the cure") {
                        DistributedError);
 }
 
-TEST_CASE("a reduction that means nothing for a type is refused") {
+TEST_CASE("a reduction that is undefined for a type is rejected") {
   CHECK(why_not_reduced(at::kFloat, ReduceOp::AVG) == "");
   CHECK(why_not_reduced(at::kBFloat16, ReduceOp::MAX) == "");
   CHECK(why_not_reduced(at::kBool, ReduceOp::BXOR) == "");
@@ -49,7 +49,7 @@ TEST_CASE("a reduction that means nothing for a type is refused") {
         "MPI cannot reduce Float8_e5m2: convert the tensor first");
 }
 
-TEST_CASE("several tensors become one piece and come back") {
+TEST_CASE("several tensors are packed into one buffer and unpacked") {
   const at::Tensor flat = joined({at::full({2, 2}, 1.0), at::full({1}, 2.0)});
   CHECK(flat.numel() == 5);
   const at::Tensor first = at::zeros({1});
@@ -59,7 +59,7 @@ TEST_CASE("several tensors become one piece and come back") {
   CHECK(second[1][1].item<float>() == 4);
 }
 
-TEST_CASE("splits of rows become counts of elements and where they begin") {
+TEST_CASE("splits of rows become counts of elements and offsets") {
   std::vector<int> counts;
   add_counts(counts, at::zeros({4, 3}), {}, 2, "input");
   CHECK(counts == std::vector<int>{6, 6, 0, 6});

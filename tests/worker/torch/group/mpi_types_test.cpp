@@ -12,7 +12,7 @@ using c10d::ReduceOp;
 
 namespace {
 
-// What MPI makes of two lists, element by element.
+// The result of MPI's reduction of two lists, element by element.
 at::Tensor reduced(const at::Tensor& more, const at::Tensor& into, ReduceOp::RedOpType op) {
   const auto progress = mpi_progress();
   progress->wait_until_ready(std::chrono::minutes(1));
@@ -32,7 +32,7 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("fractions of 16 bits are reduced as LibTorch reckons") {
+TEST_CASE("16-bit fractions are reduced as LibTorch computes them") {
   for (const auto type : {at::kHalf, at::kBFloat16}) {
     const at::Tensor a = at::tensor({1.5, -2.25, 1000.0, 0.1}).to(type);
     const at::Tensor b = at::tensor({2.0, 3.5, 1.25, 0.2}).to(type);
@@ -44,7 +44,7 @@ TEST_CASE("fractions of 16 bits are reduced as LibTorch reckons") {
   }
 }
 
-TEST_CASE("truth values stay truth values") {
+TEST_CASE("booleans stay booleans") {
   const at::Tensor a = at::tensor({1, 1, 0, 0}).to(at::kBool);
   const at::Tensor b = at::tensor({1, 0, 1, 0}).to(at::kBool);
   const at::Tensor any = at::tensor({1, 1, 1, 0}).to(at::kByte);
@@ -59,7 +59,7 @@ TEST_CASE("truth values stay truth values") {
   CHECK(same(bytes(ReduceOp::BXOR), at::tensor({0, 1, 1, 0}).to(at::kByte)));
 }
 
-TEST_CASE("every other number is MPI's own") {
+TEST_CASE("every other number type is MPI's own") {
   for (const auto type : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kFloat,
                           at::kDouble, at::kComplexFloat, at::kComplexDouble}) {
     const at::Tensor a = at::tensor({1, 2, 3}).to(type);
@@ -76,7 +76,7 @@ TEST_CASE("every other number is MPI's own") {
   }
 }
 
-TEST_CASE("whatever has a size can be moved") {
+TEST_CASE("every type with a size can be moved") {
   CHECK(mpi_element(at::kBool) == MPI_UINT8_T);
   CHECK(mpi_element(at::kBFloat16) == MPI_UINT16_T);
   CHECK(mpi_element(at::kFloat8_e4m3fn) == MPI_UINT8_T);

@@ -54,7 +54,7 @@ std::string failure_of(MpiWork& work, std::chrono::milliseconds timeout) {
 
 }  // namespace
 
-TEST_CASE("a work that is done has its result, its source and a future that is") {
+TEST_CASE("a finished work has its result, its source and a completed future") {
   Starter starter;
   const at::Tensor into = at::zeros({1});
   const auto receiving = starter.receive(into, 10s);
@@ -70,7 +70,7 @@ TEST_CASE("a work that is done has its result, its source and a future that is")
   CHECK(receiving->getFuture() == future);
 }
 
-TEST_CASE("what waits longer than it may ends, in words, and so does the future") {
+TEST_CASE("an operation that exceeds its timeout ends with a message, and so does its future") {
   Starter starter;
   const auto receiving = starter.receive(at::zeros({1}), 10min);
   CHECK(failure_of(*receiving, 20ms) == "Timed out after 0.02 s over MPI");
@@ -86,7 +86,7 @@ TEST_CASE("a work that is aborted ends at once") {
   CHECK(failure_of(*receiving, kNoTimeout) == mpi_aborted);
 }
 
-TEST_CASE("what is wrong with what came is the work's failure") {
+TEST_CASE("an invalid message is the work's failure") {
   Starter starter;
   const auto receiving = starter.receive(at::zeros({1}), 10s);
   starter.send(at::zeros({1}).sub(1))->wait(kNoTimeout);

@@ -5,7 +5,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("what mpirun has started knows its number from the environment") {
+TEST_CASE("a process that mpirun started reads its rank from the environment") {
   CHECK(mpi_start_of({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) ==
         MpiStart{.rank = 2, .size = 4});
   CHECK(mpi_start_of({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}) == MpiStart{.rank = 0, .size = 2});
@@ -14,7 +14,7 @@ TEST_CASE("what mpirun has started knows its number from the environment") {
         MpiStart{});
 }
 
-TEST_CASE("a world of another size than the job is refused with the cure") {
+TEST_CASE("a world whose size differs from the job's is rejected with a hint") {
   CHECK(mpi_world_fault(4, 4) == "");
   CHECK(mpi_world_fault(1, 2) ==
         "backend mpi: MPI_COMM_WORLD has 1 process, but the job has 2 ranks: start every rank with "
@@ -23,7 +23,7 @@ TEST_CASE("a world of another size than the job is refused with the cure") {
       "backend mpi: MPI_COMM_WORLD has 4 processes, but the job has 1 rank: "));
 }
 
-TEST_CASE("cards tell which process of MPI's each rank is") {
+TEST_CASE("cards map each rank to its process of MPI") {
   CHECK(mpi_card(3) == "3");
   CHECK(mpi_card(std::nullopt) == "-");
   const auto ranks = mpi_ranks_of({"2", "-", "0"});
@@ -31,7 +31,7 @@ TEST_CASE("cards tell which process of MPI's each rank is") {
   CHECK(*ranks == std::vector<std::optional<int>>{2, std::nullopt, 0});
 }
 
-TEST_CASE("two ranks that are one process of MPI's are named") {
+TEST_CASE("two ranks in one process of MPI are named") {
   const auto ranks = mpi_ranks_of({"1", "0", "1"});
   REQUIRE(!ranks);
   CHECK(ranks.error().reason.starts_with(

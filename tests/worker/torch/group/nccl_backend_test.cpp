@@ -12,7 +12,7 @@
 
 using namespace cpprun;
 
-TEST_CASE("without CUDA there is no nccl, and the refusal says what to use") {
+TEST_CASE("without CUDA the nccl backend is missing, and the rejection names an alternative") {
   if (nccl_built()) {
     MESSAGE("skipped: LibTorch was built with CUDA");
     return;
@@ -23,7 +23,7 @@ TEST_CASE("without CUDA there is no nccl, and the refusal says what to use") {
                        DistributedError);
 }
 
-TEST_CASE("an nccl backend is made for the current GPU") {
+TEST_CASE("an nccl backend is created for the current GPU") {
   if (!nccl_built() || cuda_device_count() == 0) {
     MESSAGE("skipped: no LibTorch with CUDA, or no GPU");
     return;

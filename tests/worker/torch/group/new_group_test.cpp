@@ -21,10 +21,10 @@ float sum_over(const ProcessGroup& group, double mine) {
 }  // namespace
 
 TEST_CASE("groups of some ranks compute among themselves") {
-  CHECK(testing::on_ranks(3, [](const ProcessGroup& everybody) {
-          const int rank = everybody.rank();
-          const auto outer = new_group(everybody, {2, 0});
-          const auto last = new_group(everybody, {1, 2});
+  CHECK(testing::on_ranks(3, [](const ProcessGroup& whole_group) {
+          const int rank = whole_group.rank();
+          const auto outer = new_group(whole_group, {2, 0});
+          const auto last = new_group(whole_group, {1, 2});
           expect(outer.has_value() == (rank != 1), "members of the first");
           expect(last.has_value() == (rank != 0), "members of the second");
           if (outer) {
@@ -33,11 +33,11 @@ TEST_CASE("groups of some ranks compute among themselves") {
             expect(sum_over(*outer, rank) == 2, "sum of 0 and 2");
           }
           if (last) expect(sum_over(*last, rank) == 3 && last->name() == "2", "sum of 1 and 2");
-          expect(sum_over(everybody, rank) == 3, "everybody still works");
+          expect(sum_over(whole_group, rank) == 3, "the whole group still works");
         }) == "");
 }
 
-TEST_CASE("a group that cannot be is refused") {
+TEST_CASE("an impossible group is rejected") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK_THROWS_WITH_AS(new_group(group, {0, 1}), "new_group(0, 1): ranks must be from 0 to 0",
                        DistributedError);

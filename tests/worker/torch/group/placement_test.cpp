@@ -29,7 +29,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("env:// takes what the launcher says") {
+TEST_CASE("env:// uses the launcher's variables") {
   const auto placement = place(launched(), {});
   REQUIRE(placement.has_value());
   CHECK(placement->context == launched());
@@ -37,11 +37,11 @@ TEST_CASE("env:// takes what the launcher says") {
   CHECK_FALSE(serves_store(*placement));
 }
 
-TEST_CASE("a worker started bare is alone and needs no network") {
+TEST_CASE("a worker without a launcher is alone and needs no network") {
   CHECK(place(Context{}, {})->meeting == Meeting::alone);
 }
 
-TEST_CASE("rank and world size may be said instead, in the options or in the address") {
+TEST_CASE("rank and world size may be given in the options or in the address") {
   Context bare;
   bare.store = {.address = "10.0.0.1", .port = 29500};
   const auto by_options = place(bare, {.rank = 0, .world_size = 3});
@@ -63,7 +63,7 @@ TEST_CASE("tcp:// means rank 0's store, unless it names the launcher's") {
   CHECK_FALSE(serves_store(*place(context, {.init_method = "tcp://10.0.0.1:29500"})));
 }
 
-TEST_CASE("file:// names a file, and nobody serves it") {
+TEST_CASE("file:// names a file, and no rank serves it") {
   const auto placement = place(launched(), {.init_method = "file:///shared/job.init"});
   REQUIRE(placement.has_value());
   CHECK(placement->meeting == Meeting::file);
@@ -71,12 +71,12 @@ TEST_CASE("file:// names a file, and nobody serves it") {
   CHECK_FALSE(serves_store(*placement));
 }
 
-TEST_CASE("a store that is given needs no address") {
+TEST_CASE("an explicit store needs no address") {
   CHECK(place(Context{}, {.rank = 1, .world_size = 2, .store_given = true})->meeting ==
         Meeting::given);
 }
 
-TEST_CASE("an init method that cannot work is refused with the cure") {
+TEST_CASE("an invalid init method is rejected with a hint") {
   const Context bare;
   CHECK(contains(reason_of(bare, {.init_method = "10.0.0.1:29500"}),
                  "valid init methods are env://"));
@@ -88,7 +88,7 @@ TEST_CASE("an init method that cannot work is refused with the cure") {
   CHECK(contains(reason_of(bare, {.init_method = "tcp://a:1?rank=x"}), "\"rank=x\" is neither"));
 }
 
-TEST_CASE("a rank that nobody says, or that cannot be, is refused") {
+TEST_CASE("a missing or impossible rank is rejected") {
   const Context bare;
   CHECK(contains(reason_of(bare, {.init_method = "tcp://a:1"}),
                  "rank and world_size are missing, and no launcher has set them"));

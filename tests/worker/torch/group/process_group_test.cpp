@@ -16,7 +16,7 @@
 using namespace cpprun;
 using namespace std::chrono_literals;
 
-TEST_CASE("a worker started bare is a group of one that needs no network") {
+TEST_CASE("a worker without a launcher forms a group alone and needs no network") {
   const ProcessGroup group = init_process_group(Context{});
   CHECK(group.rank() == 0);
   CHECK(group.size() == 1);
@@ -31,7 +31,7 @@ TEST_CASE("two ranks meet at the launcher's store") {
         }) == "");
 }
 
-TEST_CASE("a rank that stays alone says who did not arrive") {
+TEST_CASE("a rank that stays alone reports the missing ranks") {
   const testing::HostedStore store;
   const std::string reason =
       testing::failure_of(store.context_of(0, 2), {.timeout = 300ms, .join_timeout = 300ms});
@@ -39,7 +39,7 @@ TEST_CASE("a rank that stays alone says who did not arrive") {
   CHECK(reason.find("rank 1 did not join") != std::string::npos);
 }
 
-TEST_CASE("a store that is not there is named with its address") {
+TEST_CASE("a missing store is named with its address") {
   Context context = testing::HostedStore().context_of(1, 2);
   const std::string reason =
       testing::failure_of(context, {.timeout = 100ms, .join_timeout = 100ms});
@@ -61,21 +61,21 @@ TEST_CASE("a group of explicit ranks meets by tcp, and rank 0 serves") {
   CHECK(group.name() == "0");
 }
 
-TEST_CASE("a rank that exists twice is refused") {
+TEST_CASE("a duplicate rank is rejected") {
   const testing::HostedStore store;
   const ProcessGroup first = init_process_group(store.context_of(0, 1));
   const std::string reason = testing::failure_of(store.context_of(0, 1), {.join_timeout = 300ms});
   CHECK(reason.find("already has a rank 0") != std::string::npos);
 }
 
-TEST_CASE("an init method or a backend that makes no sense is refused") {
+TEST_CASE("an invalid init method or backend is rejected") {
   CHECK(testing::failure_of({}, {.init_method = "udp://a:1"}).find("valid init methods are") !=
         std::string::npos);
   CHECK(testing::failure_of({}, {.backend = "ucc"}).find("unknown backend ucc") !=
         std::string::npos);
 }
 
-TEST_CASE("ranks may bring a store of their own") {
+TEST_CASE("ranks may use a store of their own") {
   const testing::HostedStore hosted;
   const ProcessGroup first = init_process_group(hosted.context_of(0, 1));
   const auto own = c10::make_intrusive<c10d::PrefixStore>("own", first.store());
@@ -83,11 +83,11 @@ TEST_CASE("ranks may bring a store of their own") {
   CHECK(group.size() == 1);
 }
 
-TEST_CASE("a group that was moved from or left answers with an exception") {
+TEST_CASE("a group that was moved from or left throws an exception") {
   ProcessGroup first = init_process_group(Context{});
   const ProcessGroup alias = first.alias();
   ProcessGroup second = std::move(first);
-  // What is asked of it is the point.
+  // The use after move is the point of the test.
   CHECK_THROWS_WITH_AS(static_cast<void>(first.rank()),  // NOLINT(bugprone-use-after-move)
                        "this ProcessGroup was moved from and is empty: use the ProcessGroup it was "
                        "moved to",
@@ -99,7 +99,7 @@ TEST_CASE("a group that was moved from or left answers with an exception") {
   CHECK_THROWS_AS(static_cast<void>(alias.size()), DistributedError);
 }
 
-TEST_CASE("the rank given in a URL is the one that errors name") {
+TEST_CASE("errors name the rank that is given in a URL") {
   const testing::TemporaryDirectory directory;
   const auto ended = testing::run_in_child([&] {
     return run([&](const Context& context) {

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Two ranks' watches at one store, which look every few milliseconds.
+// The watches of two ranks at one store, which poll every few milliseconds.
 struct Ranks {
   std::unique_ptr<StallWatch> watch(int rank, std::int64_t steps) {
     return watch(rank, [steps] { return steps; });
@@ -158,7 +158,7 @@ TEST_CASE("a finished operation on the GPU is dropped without another call") {
   CHECK(ranks.becomes(false));
 }
 
-TEST_CASE("no more operations on the GPU are watched than the limit") {
+TEST_CASE("the number of watched operations on the GPU is limited") {
   Ranks ranks;
   const auto watch = ranks.watch(0, 3);
   std::vector<QueuedWork> works(bounds::worker_stall_queue_max + 1);
@@ -167,7 +167,7 @@ TEST_CASE("no more operations on the GPU are watched than the limit") {
   CHECK_FALSE(works[bounds::worker_stall_queue_max].is_kept());
 }
 
-TEST_CASE("a watch that was closed asks nothing, keeps no operation and takes no other") {
+TEST_CASE("a closed watch polls nothing, keeps no operation and accepts no other") {
   Ranks ranks;
   const auto watch = ranks.watch(0, 3);
   QueuedWork work;
@@ -212,7 +212,7 @@ TEST_CASE("a Python rank is not missed, because it reports nothing") {
   CHECK(ranks.watch(0, 3)->explain("all_reduce") == "");
 }
 
-TEST_CASE("ranks that wait in different calls are told so while they wait, each of both") {
+TEST_CASE("ranks that wait in different calls get a message while they wait, about both calls") {
   Ranks ranks;
   const auto first = ranks.watch(0, 3);
   const auto second = ranks.watch(1, 2);
@@ -231,7 +231,7 @@ TEST_CASE("ranks that wait in different calls are told so while they wait, each 
   CHECK(ranks.words_of(1).find(found) != std::string::npos);
 }
 
-TEST_CASE("a rank that has left is named by one that still waits") {
+TEST_CASE("a waiting rank names the rank that has left") {
   Ranks ranks;
   ranks.gone = 5;
   const auto first = ranks.watch(0, 3);
@@ -242,7 +242,7 @@ TEST_CASE("a rank that has left is named by one that still waits") {
         std::string::npos);
 }
 
-TEST_CASE("ranks that wait in the same call have nothing to tell") {
+TEST_CASE("ranks that wait in the same call report nothing") {
   Ranks ranks;
   const auto first = ranks.watch(0, 3);
   const auto second = ranks.watch(1, 3);
@@ -251,7 +251,7 @@ TEST_CASE("ranks that wait in the same call have nothing to tell") {
   CHECK(first->explain("barrier").starts_with("; the ranks wait in different calls: "));
 }
 
-TEST_CASE("who fails because a peer is gone was in a call, and believes who waited its time out") {
+TEST_CASE("the calls of ranks that lost a peer are reported only after a rank has timed out") {
   const auto given_up = [](Ranks& ranks, const char* other) {
     ranks.watch(0, 3)->explain_lost_peer("barrier");
     ranks.gone = 4;  // it has left meanwhile
@@ -261,14 +261,15 @@ TEST_CASE("who fails because a peer is gone was in a call, and believes who wait
   CHECK(given_up(parted, "all_reduce") ==
         "; the ranks wait in different calls: rank 4 calls barrier; rank 5 calls all_reduce");
   CHECK(parted.watch(0, 3)->explain_lost_peer("barrier").starts_with("; the ranks wait in"));
-  // Rank 6 crashed, say, and found each of the others somewhere.
+  // Rank 6 crashed, for example, when each of the others was in some call.
   Ranks crashed;
   CHECK(crashed.watch(0, 3)->explain_lost_peer("barrier") == "");
   CHECK(crashed.watch(1, 3)->explain_lost_peer("all_reduce") == "");
 }
 
 TEST_CASE(
-    "who fails opens no other connection, which a round that is over would refuse for minutes") {
+    "a failing rank opens no other connection, which a finished round would refuse for "
+    "minutes") {
   struct Closed : c10d::HashStore {
     c10::intrusive_ptr<c10d::Store> clone() override { throw std::runtime_error("for 300 s"); }
   };
@@ -279,7 +280,7 @@ TEST_CASE(
       ranks.watch(1, 3)->explain("all_reduce").starts_with("; the ranks wait in different calls"));
 }
 
-TEST_CASE("a wait that is over is taken away, and one that was given up stays for the others") {
+TEST_CASE("a finished wait is removed, and a wait that timed out stays for the others") {
   Ranks ranks;
   auto watch = ranks.watch(0, 3);
   const std::uint64_t number = watch->begin("barrier");
@@ -291,7 +292,7 @@ TEST_CASE("a wait that is over is taken away, and one that was given up stays fo
   CHECK(ranks.store->check({"cpprun/stalls/0/0"}));
 }
 
-TEST_CASE("when time is up the error names what the others wait in") {
+TEST_CASE("the error of a timeout names the calls in which the others wait") {
   std::string words[2];
   CHECK(testing::on_two_ranks(
             [&](const ProcessGroup& group) {
@@ -303,7 +304,7 @@ TEST_CASE("when time is up the error names what the others wait in") {
               }
             },
             {.timeout = 500ms}) == "");
-  // Who is the second to give up knows of both.
+  // The second rank to give up knows both calls.
   const std::string found =
       "the ranks wait in different calls: rank 0 calls barrier; rank 1 calls all_reduce";
   INFO(words[0] << " / " << words[1]);

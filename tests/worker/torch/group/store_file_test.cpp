@@ -29,20 +29,20 @@ std::string record(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("what LibTorch writes is a store: the count of users, sets and deletions") {
+TEST_CASE("a file that LibTorch writes is a store: the count of users, sets and deletions") {
   CHECK_FALSE(fault_of(""));
   CHECK_FALSE(fault_of(record("refcount/") + record("1") + record("/a") + record("bc") +
                        record("-/a") + record("") + record("cleanup/") + record("1")));
 }
 
-TEST_CASE("anything else is told apart at its first record") {
+TEST_CASE("a file of another kind is recognized at its first record") {
   CHECK(fault_of("root:x:0:0:root") == "the record at byte 0 is truncated or invalid");
   CHECK(fault_of(std::string(64, '\0')) == "the record at byte 0 has no key");
   CHECK(fault_of(record("a") + record("b")) == "the record at byte 0 has no key");
   CHECK(fault_of(record("refcount") + record("b")) == "the record at byte 0 has no key");
 }
 
-TEST_CASE("a file that two let go of in one moment is left behind when nobody uses it") {
+TEST_CASE("a file that two ranks release at the same moment is left behind unused") {
   const auto used = [](const char* users, const char* former) {
     return record("refcount/") + record("1") + record("/refcount/") + record("7") +
            record("/cpprun/hello/0") + record("1") + record("cleanup/") + record(former) +
@@ -59,7 +59,7 @@ TEST_CASE("a file that two let go of in one moment is left behind when nobody us
   CHECK_FALSE(is_left("", 1));
 }
 
-TEST_CASE("a record that was cut off is named by its place") {
+TEST_CASE("a truncated record is named by its position") {
   CHECK(fault_of(record("/a")) == "the record at byte 6 is truncated or invalid");
   CHECK(fault_of(record("/a") + "\5") == "the record at byte 6 is truncated or invalid");
   CHECK(fault_of(record("/a") + std::string("\5\0\0\0b", 5)) ==

@@ -19,7 +19,7 @@ using testing::expect;
 
 TEST_CASE("a handle keeps its tensors and returns them when they are ready") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
-          // Nobody but the handle holds this tensor.
+          // Only the handle holds this tensor.
           Work work = all_reduce_async(at::full({3}, group.rank() + 1.0, at::kFloat), group);
           expect(work.wait().front()[2].item<float>() == 3, "sum");
           expect(work.is_completed(), "completed");
@@ -27,7 +27,7 @@ TEST_CASE("a handle keeps its tensors and returns them when they are ready") {
         }) == "");
 }
 
-TEST_CASE("what follows an operation runs once, and its tensors are the outputs") {
+TEST_CASE("a continuation of an operation runs once, and its tensors are the outputs") {
   const ProcessGroup group = init_process_group(Context{});
   int runs = 0;
   Work work = all_reduce_async(at::full({1}, 4.0, at::kFloat), group).then([&runs] {
@@ -39,7 +39,7 @@ TEST_CASE("what follows an operation runs once, and its tensors are the outputs"
   CHECK(runs == 1);
 }
 
-TEST_CASE("an average is divided once, whoever waits for it and how often") {
+TEST_CASE("an average is divided once, however often and by which thread it is awaited") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const at::Tensor mean = at::full({1}, 8.0, at::kFloat);
           Work work = all_reduce_async(mean, group, ReduceOp::average);
@@ -58,15 +58,15 @@ TEST_CASE("a future completes with the outputs") {
   CHECK(future->value().toTensorVector().front().item<float>() == 4);
 }
 
-TEST_CASE("an operation that waits in vain says which, and what may help") {
-  std::promise<void> told;
+TEST_CASE("an operation that times out is named with a hint") {
+  std::promise<void> over;
   const std::string error = testing::on_two_ranks(
       [&](const ProcessGroup& group) {
-        if (group.rank() == 1) return told.get_future().wait();  // It is there, and sends nothing.
+        if (group.rank() == 1) return over.get_future().wait();  // It is there, and sends nothing.
         try {
           recv(at::full({1}, 0.0, at::kFloat), 1, group);
         } catch (const DistributedError&) {
-          told.set_value();
+          over.set_value();
           throw;
         }
       },

@@ -29,7 +29,7 @@ float first(const at::Tensor& tensor) {
 
 }  // namespace
 
-TEST_CASE("the first step goes by the learning rate, whatever the size of the gradient") {
+TEST_CASE("the first step depends on the learning rate, not on the size of the gradient") {
   const at::Tensor parameter = parameter_of(1);
   FusedAdam adam({parameter}, {.lr = 0.1});
   set_gradient(parameter, 1000);
@@ -45,7 +45,7 @@ TEST_CASE("AdamW decays the weights themselves") {
   CHECK(first(parameter) == doctest::Approx(1 - 0.1 * 0.5));
 }
 
-TEST_CASE("a run that loads its state goes on as if it had never stopped") {
+TEST_CASE("a run that loads its state continues as if it had never stopped") {
   const at::Tensor whole = parameter_of(1);
   const at::Tensor resumed = parameter_of(1);
   FusedAdam adam({whole}, {.lr = 0.1, .amsgrad = true});
@@ -78,7 +78,7 @@ TEST_CASE("a parameter whose gradient comes late starts its own count") {
   CHECK(first(late) == doctest::Approx(0.9));
 }
 
-TEST_CASE("a state of other parameters is refused and changes nothing") {
+TEST_CASE("a state of other parameters is rejected and changes nothing") {
   const at::Tensor parameter = parameter_of(1);
   FusedAdam adam({parameter}, {.lr = 0.1});
   set_gradient(parameter, 1);
@@ -89,7 +89,7 @@ TEST_CASE("a state of other parameters is refused and changes nothing") {
   CHECK(wrong.lr() == 0.3);
 }
 
-TEST_CASE("options out of range are refused with their name") {
+TEST_CASE("options out of range are rejected with their name") {
   CHECK_THROWS_WITH_AS(FusedAdam({parameter_of(1)}, {.beta1 = 1}), "Adam: invalid beta1 1",
                        std::invalid_argument);
   CHECK_THROWS_AS(FusedAdam({parameter_of(1)}, {.lr = -1}), std::invalid_argument);

@@ -19,13 +19,13 @@ TEST_CASE("a step schedule falls at multiples of its size") {
   CHECK(step_lr(1, 25, 10, 0.5) == Approx(0.25));
 }
 
-TEST_CASE("a cosine goes from the base to the least") {
+TEST_CASE("a cosine falls from the base to the minimum") {
   CHECK(cosine_annealing_lr(1, 0, 100) == 1);
   CHECK(cosine_annealing_lr(1, 50, 100) == Approx(0.5));
   CHECK(cosine_annealing_lr(1, 100, 100, 0.25) == Approx(0.25));
 }
 
-TEST_CASE("a warm-up ends at the base, where the cosine begins") {
+TEST_CASE("a warm-up ends at the base, where the cosine starts") {
   CHECK(linear_lr(1, 0, 4, 0.2) == Approx(0.2));
   CHECK(linear_lr(1, 9, 4, 0.2) == Approx(1));
   CHECK(warmup_cosine_lr(1, 0, 10, 110, 0.5) == Approx(0.5));
@@ -35,7 +35,7 @@ TEST_CASE("a warm-up ends at the base, where the cosine begins") {
   CHECK(warmup_cosine_lr(1, 0, 0, 100) == 1);
 }
 
-TEST_CASE("a schedule without a length, or before its beginning, is refused") {
+TEST_CASE("a schedule without a length, or before its start, is rejected") {
   CHECK_THROWS_WITH_AS(static_cast<void>(step_lr(1, 0, 0)), "step_size must be above 0, not 0",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(static_cast<void>(linear_lr(1, -1, 5)),

@@ -28,7 +28,7 @@ void check_values(const at::Tensor& tensor, std::initializer_list<float> values)
 
 }  // namespace
 
-TEST_CASE("three steps with momentum are those of torch.optim.SGD") {
+TEST_CASE("three steps with momentum equal those of torch.optim.SGD") {
   const at::Tensor parameter = parameter_of({1, 2, 3});
   FusedSgd sgd({parameter}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
   set_gradient(parameter, {0.5F, -1, 2});
@@ -66,13 +66,13 @@ TEST_CASE("a parameter without a gradient stays, and starts its momentum when it
   check_values(late, {0.75F});
 }
 
-TEST_CASE("options out of range are refused with their name") {
+TEST_CASE("SGD options out of range are rejected with their name") {
   CHECK_THROWS_WITH_AS(FusedSgd({parameter_of({1})}, {.lr = -1}), "SGD: invalid lr -1",
                        std::invalid_argument);
   CHECK_THROWS_AS(FusedSgd({parameter_of({1})}, {.momentum = -0.5}), std::invalid_argument);
 }
 
-TEST_CASE("Nesterov without momentum is refused") {
+TEST_CASE("Nesterov without momentum is rejected") {
   CHECK_THROWS_AS(FusedSgd({parameter_of({1})}, {.nesterov = true}), std::invalid_argument);
 }
 

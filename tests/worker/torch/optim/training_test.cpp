@@ -38,14 +38,14 @@ TEST_CASE("gradients beyond the norm are scaled together, and their norm is retu
   CHECK(gradient_of(second) == Approx(4 / 7.0710678));
 }
 
-TEST_CASE("gradients within the norm stay, and none at all have the norm zero") {
+TEST_CASE("gradients within the norm stay unchanged, and no gradients have the norm zero") {
   const at::Tensor parameter = with_gradient(3);
   CHECK(clip_grad_norm({parameter}, 100).item<float>() == Approx(4.2426407));
   CHECK(gradient_of(parameter) == 3);
   CHECK(clip_grad_norm({at::full({1}, 0.0)}, 1).item<float>() == 0);
 }
 
-TEST_CASE("the largest element is a norm as well") {
+TEST_CASE("the largest element can be the norm") {
   const at::Tensor parameter = with_gradient(3);
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(clip_grad_norm({parameter}, 1.5, infinity).item<float>() == 3);
@@ -59,7 +59,7 @@ TEST_CASE("values are clipped one by one") {
   CHECK_THROWS_AS(clip_grad_value({parameter}, -1), std::invalid_argument);
 }
 
-TEST_CASE("within autocast products are of the small type, and outside again as before") {
+TEST_CASE("products use the small type within autocast, and the original type outside") {
   const at::Tensor weight = at::full({4, 4}, 0.5);
   const auto type = [&] { return at::linear(weight, weight).scalar_type(); };
   {
