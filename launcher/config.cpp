@@ -30,13 +30,13 @@ tl::unexpected<Error> not_understood(std::string_view text) {
 }  // namespace
 
 StreamChoice StreamChoices::of(int local_rank) const {
-  if (by_local_rank.empty()) return everybody;
+  if (by_local_rank.empty()) return all;
   const auto found = by_local_rank.find(local_rank);
   return found == by_local_rank.end() ? StreamChoice{} : found->second;
 }
 
 bool StreamChoices::any() const {
-  if (by_local_rank.empty()) return everybody != StreamChoice{};
+  if (by_local_rank.empty()) return all != StreamChoice{};
   for (const auto& [rank, choice] : by_local_rank) {
     if (choice != StreamChoice{}) return true;
   }
@@ -46,8 +46,8 @@ bool StreamChoices::any() const {
 Result<StreamChoices> parse_stream_choices(std::string_view given) {
   const auto text = trimmed(given);
   StreamChoices choices;
-  if (const auto everybody = choice_of(text)) {
-    choices.everybody = *everybody;
+  if (const auto all = choice_of(text)) {
+    choices.all = *all;
     return choices;
   }
   for (const std::string_view each : split(text, ',')) {

@@ -30,7 +30,7 @@ struct StreamChoice {
 };
 
 struct StreamChoices {
-  StreamChoice everybody;  // used if `by_local_rank` is empty
+  StreamChoice all;  // used if `by_local_rank` is empty
   std::map<int, StreamChoice> by_local_rank;
   friend bool operator==(const StreamChoices&, const StreamChoices&) = default;
 

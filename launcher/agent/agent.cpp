@@ -986,7 +986,7 @@ std::string Agent::whose_word_is_missing() const {
 std::string Agent::gone_text(TimePoint now) const {
   const std::string why = link_.up() ? "no message from the master" : waiting_for_;
   const Duration silence = link_.since_last_ack(now);
-  if (turns()) return nobody_leads_text(to_string(cluster_.places().all()), why, silence);
+  if (turns()) return no_leader_text(to_string(cluster_.places().all()), why, silence);
   return master_gone_text(where_the_master_is(), why, silence);
 }
 

@@ -37,7 +37,7 @@ std::string master_gone_text(const std::string& where, const std::string& why, D
                      in_seconds(silence));
 }
 
-std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence) {
+std::string no_leader_text(const std::string& places, const std::string& why, Duration silence) {
   return fmt::format("no leader among {}: {} (no response for {:.1f} s)", places, why,
                      in_seconds(silence));
 }
@@ -114,7 +114,7 @@ std::string not_needed_text(const std::string& reason) {
   return fmt::format("the job ended without this node: {}", reason);
 }
 
-std::string with_port_cure(const std::string& reason) {
+std::string with_port_hint(const std::string& reason) {
   if (reason.find("already in use") == std::string::npos) return reason;
   return reason +
          "; the port belongs to the master of another job, or to an earlier master of this job "

@@ -19,7 +19,7 @@ std::string seconds_left(TimePoint now, TimePoint deadline);
 // No message of the last `silence` got a reply. `why` is the last reason the link gave.
 std::string master_gone_text(const std::string& where, const std::string& why, Duration silence);
 // The same for a cluster of cpprunds at these endpoints.
-std::string nobody_leads_text(const std::string& places, const std::string& why, Duration silence);
+std::string no_leader_text(const std::string& places, const std::string& why, Duration silence);
 // This process did not run for that long, and the lease expired.
 std::string slept_text(Duration lease, Duration silence);
 
@@ -39,7 +39,7 @@ std::string turned_text(const std::string& from, const std::string& to, std::uin
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 
 // Adds a hint to `reason` if the port is in use by another process.
-std::string with_port_cure(const std::string& reason);
+std::string with_port_hint(const std::string& reason);
 
 // This node lost its seat for `reason` and rejoins.
 std::string rejoins_text(const std::string& reason, Duration timeout);

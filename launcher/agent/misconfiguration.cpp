@@ -347,7 +347,7 @@ std::optional<std::string> unreachable_interface(const std::vector<NetworkInterf
                                       [&](const auto& each) { return each.name == name; });
       if (stray == interfaces.end() || stray->addresses.empty() || leads(*stray)) continue;
       const auto good = std::find_if(interfaces.begin(), interfaces.end(), leads);
-      const std::string cure =
+      const std::string hint =
           good == interfaces.end()
               ? fmt::format("unset {}", variable)
               : fmt::format("unset {}, or name {} ({}), which leads to the other nodes", variable,
@@ -358,7 +358,7 @@ std::optional<std::string> unreachable_interface(const std::vector<NetworkInterf
           variable, *value, name, stray->addresses.front(),
           stray->loopback ? "never leaves this machine, and so does not reach"
                           : "shares no network with",
-          fmt::join(foreign, ", "), cure);
+          fmt::join(foreign, ", "), hint);
     }
   }
   return std::nullopt;

@@ -95,7 +95,7 @@ void tell_file(const TypedWords& words, const CommandLine& line, Declaration& de
 }
 
 void tell_words(const TypedWords& words, Declaration& declaration, Diagnostics& diagnostics) {
-  for (const auto& mistake : words.diagnostics) diagnostics.add(Diagnostics::before_flags, mistake);
+  for (const auto& error : words.diagnostics) diagnostics.add(Diagnostics::before_flags, error);
   for (const auto& typed : words.typed) {
     declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
                      SettingOrigin::typed, "--" + typed.flag->name);
@@ -191,8 +191,8 @@ CliOutcome read_command_line(const CommandLine& line) {
 
 std::string to_text(const CliDiagnostics& diagnostics) {
   std::string text;
-  for (const auto& mistake : diagnostics.diagnostics) {
-    text += fmt::format("cpprun: {}\n", with_level(LogLevel::error, mistake));
+  for (const auto& error : diagnostics.diagnostics) {
+    text += fmt::format("cpprun: {}\n", with_level(LogLevel::error, error));
   }
   return text + "cpprun: nothing was started; cpprun --help all lists the flags\n";
 }
@@ -415,10 +415,10 @@ class Teller {
     const bool alone = !typed && meets_at_any_port();
     if (!alone && (!typed || range->highest > 1)) {
       notes_ = facts_.notes;
-      for (const auto& mistake : facts_.diagnostics) {
+      for (const auto& error : facts_.diagnostics) {
         // The user has configured this node's position, so a problem in the scheduler's task layout
         // is only worth a note.
-        is_placed() ? notes_.push_back(mistake) : report_error(mistake);
+        is_placed() ? notes_.push_back(error) : report_error(error);
       }
     }
     nodes_ = typed ? range->highest : facts_.nodes && !alone ? facts_.nodes->value : 1;
@@ -645,11 +645,11 @@ class FanoutReader {
                                : fanout::hosts_in_file(flags_.hostfile.value.value_or(""),
                                                        flags_.hostfile.source, line_.read_file);
     if (!hosts) {
-      for (const auto& mistake : hosts.error()) {
+      for (const auto& error : hosts.error()) {
         if (flags_.hosts.value)
-          report_error(flags_.hosts, ": " + mistake);
+          report_error(flags_.hosts, ": " + error);
         else
-          diagnostics_.add(flags_.hostfile.place, mistake);
+          diagnostics_.add(flags_.hostfile.place, error);
       }
       return;
     }
@@ -677,9 +677,9 @@ class FanoutReader {
 
   // Rejects flags that `--hosts` sets on each node.
   void refuse_places() {
-    const auto refuse = [&](const auto& flag, bool is_given, std::string_view cure) {
+    const auto refuse = [&](const auto& flag, bool is_given, std::string_view hint) {
       if (is_given) {
-        report_error(flag, fmt::format(" cannot be used with --hosts\n  hint: {}", cure));
+        report_error(flag, fmt::format(" cannot be used with --hosts\n  hint: {}", hint));
       }
     };
     refuse(flags_.node_rank, flags_.node_rank.given,

@@ -129,7 +129,7 @@ class FileReader {
     const auto* flag = declaration_.find(name);
     if (flag == nullptr) {
       report_error(number, fmt::format("unknown key \"{}\"\n  hint: {}",
-                                       plain_line(key, key_bytes_shown_max), cure(name)));
+                                       plain_line(key, key_bytes_shown_max), hint(name)));
       return nullptr;
     }
     if (!flag->in_file) {
@@ -147,7 +147,7 @@ class FileReader {
 
   // A hint to write out the name. Prefixes are not accepted in files: a unique prefix may become
   // ambiguous in a later version.
-  std::string cure(const std::string& beginning) const {
+  std::string hint(const std::string& beginning) const {
     const FlagFacts* found = nullptr;
     for (const auto& flag : declaration_.facts()) {
       if (beginning.empty() || !flag.name.starts_with(beginning)) continue;

@@ -53,7 +53,7 @@ class Checker {
     std::vector<std::string> diagnostics;
     const auto from_conf =
         conf.value ? read_rendezvous_conf(*conf.value, conf.source, diagnostics) : Timeouts{};
-    for (auto& mistake : diagnostics) reader_.report_sentence(conf, std::move(mistake));
+    for (auto& error : diagnostics) reader_.report_sentence(conf, std::move(error));
     if (backend() == "static") config_.join_timeout = static_join_timeout;
     config_.join_timeout = from_conf.join_timeout.value_or(config_.join_timeout);
     config_.keep_alive_interval =

@@ -328,7 +328,7 @@ std::vector<std::string> duplicates(SettingReader& reader, const Flag<std::strin
 }
 
 bool any_teed(const StreamChoices& tee, bool StreamChoice::*stream) {
-  if (tee.by_local_rank.empty()) return tee.everybody.*stream;
+  if (tee.by_local_rank.empty()) return tee.all.*stream;
   return std::any_of(tee.by_local_rank.begin(), tee.by_local_rank.end(),
                      [&](const auto& entry) { return entry.second.*stream; });
 }

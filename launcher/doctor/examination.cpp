@@ -160,13 +160,13 @@ void Examination::answer(const Now& now, RemoteHost& remote, const fanout::Answe
 // Enters the next phase once all hosts are done with the current one.
 void Examination::go_on(const Now& now, Actions& actions) {
   while (phase_ != Phase::over && !is_awaited()) {
-    const bool is_anybody_here =
+    const bool is_any_here =
         std::ranges::any_of(remotes_, [](const auto& each) { return each.second.is_here; });
-    if (phase_ == Phase::ending || (phase_ == Phase::calling && !is_anybody_here)) {
+    if (phase_ == Phase::ending || (phase_ == Phase::calling && !is_any_here)) {
       phase_.become(Phase::over);
       deadline_.reset();
       actions.emplace_back(fanout::Finish{interrupted_ == 0 ? 0 : code_of_signal + interrupted_});
-    } else if (phase_ == Phase::dialing || !is_anybody_here) {
+    } else if (phase_ == Phase::dialing || !is_any_here) {
       end(now, actions);
     } else if (phase_ == Phase::calling) {
       begin(Phase::asking, now);

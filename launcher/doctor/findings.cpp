@@ -70,20 +70,20 @@ class Judge {
   }
 
  private:
-  void add(std::string what, std::string cure) {
-    findings_.push_back({title_of(*host_), std::move(what), std::move(cure)});
+  void add(std::string what, std::string hint) {
+    findings_.push_back({title_of(*host_), std::move(what), std::move(hint)});
   }
 
   void judge_program(const HostFacts& facts) {
     const std::string wanted = "cpprun " + expected_.version;
     if (expected_.is_shipped || facts.cpprun == wanted) return;
-    const std::string cure =
+    const std::string hint =
         "install the version of this machine, at the same path or on PATH, or start jobs with "
         "--ship";
     if (facts.cpprun.empty()) {
-      return add("found no cpprun next to cpprunctl or on PATH", cure);
+      return add("found no cpprun next to cpprunctl or on PATH", hint);
     }
-    add(fmt::format("{} is installed, but this machine has {}", facts.cpprun, wanted), cure);
+    add(fmt::format("{} is installed, but this machine has {}", facts.cpprun, wanted), hint);
   }
 
   // Compares with the median of all clocks: the console's own clock may be wrong as well.
@@ -204,11 +204,11 @@ class Judge {
         why = dialed.addresses.front();
       }
     });
-    const char* const cure =
+    const char* const hint =
         "add the name to DNS, or to /etc/hosts there; cpprun --hosts uses addresses, but "
         "--master-addr and MASTER_ADDR with this name would fail";
     if (!lost.empty()) {
-      add(fmt::format("name cannot be resolved on {}: {}", few(lost), why), cure);
+      add(fmt::format("name cannot be resolved on {}: {}", few(lost), why), hint);
     }
     if (!astray.empty()) {
       add(fmt::format("name resolves to the loopback address {} on {}", why, few(astray)),
@@ -238,11 +238,11 @@ class Judge {
       const std::string who =
           failed.by.size() == looked && looked > 1 ? "every host that tried" : few(failed.by);
       add(fmt::format("unreachable at {} from {}: {}", failed.where, who, failed.why),
-          cure_of(how));
+          hint_of(how));
     }
   }
 
-  static std::string cure_of(Reached how) {
+  static std::string hint_of(Reached how) {
     switch (how) {
       case Reached::silent:
         return "check the address and the firewall (iptables -S, nft list ruleset); the hosts of a "
@@ -400,7 +400,7 @@ std::string doctor_text(const std::vector<ExaminedHost>& hosts,
     text += fmt::format("  {} {}\n",
                         tinted(plain_line(finding.host) + ":", Tint::bad, canvas.has_colour),
                         plain_line(finding.what));
-    if (!finding.cure.empty()) text += fmt::format("    hint: {}\n", plain_line(finding.cure));
+    if (!finding.hint.empty()) text += fmt::format("    hint: {}\n", plain_line(finding.hint));
   }
   return text;
 }

@@ -95,7 +95,7 @@ std::string doctor_json(const std::vector<ExaminedHost>& hosts,
   json["findings"] = Json::array();
   for (const auto& finding : findings) {
     json["findings"].push_back(
-        {{"host", finding.host}, {"what", finding.what}, {"cure", finding.cure}});
+        {{"host", finding.host}, {"what", finding.what}, {"cure", finding.hint}});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -68,7 +68,7 @@ std::string place_text(const Config& config, const std::vector<std::string>& add
 
 Whose whose(const std::vector<std::string>& addresses,
             const std::vector<NetworkInterface>& interfaces) {
-  if (addresses.empty()) return Whose::nobodys;
+  if (addresses.empty()) return Whose::unknown;
   const auto others = those_of_others(addresses, interfaces).size();
   if (others == addresses.size()) return Whose::others;
   if (others > 0) return Whose::shared;
@@ -119,7 +119,7 @@ std::optional<Doubt> doubt_of_master(const Config& config,
                                      const std::vector<NetworkInterface>& interfaces) {
   const std::string place = place_text(config, addresses);
   switch (whose(addresses, interfaces)) {
-    case Whose::nobodys:
+    case Whose::unknown:
     case Whose::ours:
     case Whose::shared:
       return std::nullopt;
@@ -145,7 +145,7 @@ std::string hint_for_dialler(const Config& config, const std::vector<std::string
   const bool by_rank = config.rendezvous == RendezvousMode::fixed_master && config.node_rank;
   const std::string flag = config.place_by_endpoint ? "--rdzv-endpoint" : "--master-addr";
   switch (whose(addresses, interfaces)) {
-    case Whose::nobodys:
+    case Whose::unknown:
     case Whose::shared:
       return {};
     case Whose::others:

@@ -26,7 +26,7 @@ namespace cpprun {
 // Kubernetes Service, NAT or a forwarded port may lead here. So an address that might work gives a
 // warning and is tried. Only an address that cannot work is rejected.
 enum class Whose {
-  nobodys,   // no address is known
+  unknown,   // no address is known
   loopback,  // every machine has it for itself, and no other machine can reach it
   ours,
   others,

@@ -64,11 +64,11 @@ std::string tasks_here(const Said<int>& tasks) {
   return fmt::format("{} tasks on this node ({})", tasks.value, tasks.source);
 }
 
-std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure) {
+std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view hint) {
   return fmt::format(
       "{} started {}, but cpprun must run once per node and starts the workers itself\n  hint: use "
       "`{}`, or run each task as its own job with --standalone, or ignore {} with --no-scheduler",
-      starter, tasks, cure, starter);
+      starter, tasks, hint, starter);
 }
 
 std::vector<std::string> hosts_of_lines(std::string_view text) {

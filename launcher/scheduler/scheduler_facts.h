@@ -79,7 +79,7 @@ int port_of(std::string_view text);
 std::string tasks_here(const Said<int>& tasks);
 
 // "mpirun started 8 tasks on this node (X), but cpprun must run once per node …", with the hint.
-std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view cure);
+std::string crowded_text(std::string_view starter, std::string_view tasks, std::string_view hint);
 
 // The hosts of a file with one per line, in order and without duplicates. PBS repeats a host for
 // each of its CPUs.

@@ -47,7 +47,7 @@ std::string kind_text(const PassedFacts& facts) {
   return "a socket of another protocol";
 }
 
-std::string_view cure_for(Kind kind) {
+std::string_view hint_for(Kind kind) {
   switch (kind) {
     case Kind::not_open:
     case Kind::no_socket:
@@ -103,7 +103,7 @@ Result<void> judge_passed(int count, const std::vector<PassedFacts>& facts) {
   const PassedFacts& only = facts.front();
   if (only.kind == Kind::tcp && only.listens) return {};
   return failure(
-      fmt::format("cannot serve on the passed socket: {}; {}", what, cure_for(only.kind)));
+      fmt::format("cannot serve on the passed socket: {}; {}", what, hint_for(only.kind)));
 }
 
 namespace {

@@ -99,9 +99,9 @@ struct LeaderIs {
   std::vector<std::string> synced;
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
-struct NobodyLeads {
+struct NoLeader {
   std::string successor = {};  // to whom the last leader transferred leadership; empty: it did not
-  friend bool operator==(const NobodyLeads&, const NobodyLeads&) = default;
+  friend bool operator==(const NoLeader&, const NoLeader&) = default;
 };
 
 // What the previous leaders left. Only sent right before Leads.
@@ -176,8 +176,8 @@ struct Unbarred {
   friend bool operator==(const Unbarred&, const Unbarred&) = default;
 };
 
-using Action = std::variant<Ask, Will, LeaderIs, NobodyLeads, Found, Leads, Renewed, Deposed,
-                            Written, NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
+using Action = std::variant<Ask, Will, LeaderIs, NoLeader, Found, Leads, Renewed, Deposed, Written,
+                            NotHandedOver, NotWritten, Withdrawn, Unreachable, Reachable,
                             Unwritable, Writable, Inconsistent, Unbarred>;
 using Actions = std::vector<Action>;
 

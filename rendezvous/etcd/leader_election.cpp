@@ -485,10 +485,10 @@ void LeaderElection::see(TimePoint now, ElectionView view, Actions& actions) {
 
 void LeaderElection::tell_who_leads(Actions& actions) {
   if (!view_->leader) {
-    told_leader_.reset();
-    if (std::exchange(told_nobody_, true)) return;
+    reported_leader_.reset();
+    if (std::exchange(reported_no_leader_, true)) return;
     const bool is_left = view_->synced && view_->synced->is_vacant;
-    actions.emplace_back(election::NobodyLeads{is_left ? view_->synced->successor : std::string()});
+    actions.emplace_back(election::NoLeader{is_left ? view_->synced->successor : std::string()});
     return;
   }
   const auto& leader = *view_->leader;
@@ -496,11 +496,11 @@ void LeaderElection::tell_who_leads(Actions& actions) {
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
   election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
                         view_->synced ? view_->synced->names : std::vector<std::string>()};
-  told_nobody_ = false;
-  if (told_leader_ == is) return;
+  reported_no_leader_ = false;
+  if (reported_leader_ == is) return;
   // Another candidate won, so writes work.
   if (is_new && std::exchange(is_unwritable_, false)) actions.emplace_back(election::Writable{});
-  told_leader_ = is;
+  reported_leader_ = is;
   actions.emplace_back(std::move(is));
 }
 
@@ -512,8 +512,8 @@ void LeaderElection::bar(const std::optional<std::string>& reason, Actions& acti
     actions.emplace_back(election::Unbarred{});
     return;
   }
-  told_leader_.reset();
-  told_nobody_ = false;
+  reported_leader_.reset();
+  reported_no_leader_ = false;
   actions.emplace_back(election::Inconsistent{*barred_});
 }
 
@@ -700,8 +700,8 @@ void LeaderElection::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
 // From here on it alone is in sync, and etcd says so.
 void LeaderElection::take_over(Actions& actions) {
   phase_.become(Phase::leading);
-  told_leader_.reset();
-  told_nobody_ = false;
+  reported_leader_.reset();
+  reported_no_leader_ = false;
   actions.emplace_back(election::Found{names_before_, std::exchange(loaded_, {})});
   actions.emplace_back(election::Leads{fence_.epoch(), leader_lease_->until()});
   tell_will(actions);
@@ -946,7 +946,8 @@ std::optional<std::string> LeaderElection::check() const {
     return "it waits for a lease that it has not requested";
   }
   if (has_won() && barred_) return "it leads although etcd's data is inconsistent";
-  if (told_leader_ && told_nobody_) return "it has reported a leader, and also that there is none";
+  if (reported_leader_ && reported_no_leader_)
+    return "it has reported a leader, and also that there is none";
   const auto is_held = [this](const Unused& each) {
     return leader_lease_ && leader_lease_->owns(each.id);
   };

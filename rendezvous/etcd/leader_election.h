@@ -194,13 +194,13 @@ class LeaderElection {
 
   // Following and campaigning.
   TimePoint look_at_ = TimePoint::min();
-  std::optional<ElectionView> view_;               // the last one read
-  std::optional<TimePoint> vacant_since_;          // as observed
-  std::optional<TimePoint> run_at_;                // there is no leader, and it campaigns then
-  TimePoint not_before_ = TimePoint::min();        // no new campaign before, after a failed one
-  std::optional<std::string> barred_;              // why it neither leads nor follows
-  std::optional<election::LeaderIs> told_leader_;  // the last one reported to the owner
-  bool told_nobody_ = false;                       // reported that there is no leader
+  std::optional<ElectionView> view_;                   // the last one read
+  std::optional<TimePoint> vacant_since_;              // as observed
+  std::optional<TimePoint> run_at_;                    // there is no leader, and it campaigns then
+  TimePoint not_before_ = TimePoint::min();            // no new campaign before, after a failed one
+  std::optional<std::string> barred_;                  // why it neither leads nor follows
+  std::optional<election::LeaderIs> reported_leader_;  // the last one reported to the owner
+  bool reported_no_leader_ = false;                    // reported that there is no leader
   ElectionMemory memory_;
   std::string new_cluster_;  // the id that it creates if there is no cluster yet
 

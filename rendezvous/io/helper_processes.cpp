@@ -85,8 +85,8 @@ std::optional<std::string> HelperProcesses::ask(const std::function<std::string(
   return hear([&look](const Say& say) { say(look()); }, timeout, /*is_of_each=*/false);
 }
 
-std::optional<std::string> HelperProcesses::ask_patiently(
-    const std::function<void(const Say&)>& look, Duration timeout) {
+std::optional<std::string> HelperProcesses::ask_within(const std::function<void(const Say&)>& look,
+                                                       Duration timeout) {
   return hear(look, timeout, /*is_of_each=*/true);
 }
 

@@ -37,8 +37,8 @@ class HelperProcesses {
   // The same of what takes longer than that: nothing if it says nothing for so long. What it says
   // on its way comes first, and is a part of the answer.
   using Say = std::function<void(std::string_view)>;
-  std::optional<std::string> ask_patiently(const std::function<void(const Say&)>& look,
-                                           Duration timeout);
+  std::optional<std::string> ask_within(const std::function<void(const Say&)>& look,
+                                        Duration timeout);
 
   // Sends KILL to a child that does not return; a child that hangs stays in the list. Sends nothing
   // if it was reaped meanwhile: another process may have its pid.

@@ -128,8 +128,8 @@ Result<std::uint32_t> owner_of_peer(const SocketPair& pair) {
   const FileDescriptor netlink(
       ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
   if (!netlink) {
-    const char* const cure = errno == EMFILE ? " (ulimit -n)" : "";
-    return failure("cannot query the kernel: " + errno_text(errno) + cure);
+    const char* const hint = errno == EMFILE ? " (ulimit -n)" : "";
+    return failure("cannot query the kernel: " + errno_text(errno) + hint);
   }
   const std::string question = owner_question(pair);
   sockaddr_nl kernel{};

@@ -12,8 +12,8 @@ namespace cpprun {
 
 namespace {
 
-const std::string whole_job;            // the budget of --max-restarts itself
-const std::string nobodys_fault = "?";  // of --free-restart-codes; no cause has this name
+const std::string whole_job;       // the budget of --max-restarts itself
+const std::string no_cause = "?";  // of --free-restart-codes; no cause has this name
 
 // If its workers send no heartbeats, a round that lived this long counts as progress.
 constexpr Duration fruitful_life = std::chrono::minutes(1);
@@ -68,7 +68,7 @@ RestartPolicy::Verdict RestartPolicy::decide(TimePoint now, const End& end, bool
     return no(fruitless_text());
   if (!end.lost && lists(rules_.free_codes, status)) {
     return spend(
-        now, nobodys_fault,
+        now, no_cause,
         fmt::format("a restart after {} does not count (--free-restart-codes)", code_text(status)));
   }
   if (budget != nullptr && !budget->max) {

@@ -168,8 +168,9 @@ void TimeAccounting::has_worked(TimePoint now) {
 TimeUse TimeAccounting::told(TimePoint now) const {
   TimeAccounting until_now = *this;
   until_now.book(now);
-  const bool anybody = std::ranges::any_of(now_.nodes, [](std::size_t count) { return count > 0; });
-  const NodeDuration until = anybody ? *until_now.now_.until : now_.until.value_or(NodeDuration{});
+  const bool any_node =
+      std::ranges::any_of(now_.nodes, [](std::size_t count) { return count > 0; });
+  const NodeDuration until = any_node ? *until_now.now_.until : now_.until.value_or(NodeDuration{});
   TimeUse use{.wall = now_.began ? until - *now_.began : NodeDuration{},
               .nodes = until_now.now_.kept};
   for (const LostTime& each : until_now.now_.lost) {

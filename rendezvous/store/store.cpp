@@ -859,9 +859,9 @@ void Store::put_value(std::string_view key, std::string_view value) {
 }
 
 void Store::put_queued(std::string_view key, std::string_view value) {
-  Actions nobody_waits;
+  Actions ignored;
   origin_ = {};
-  on(ConnectionId{}, c10d::QueuePush{.key = key, .value = value}, nobody_waits);
+  on(ConnectionId{}, c10d::QueuePush{.key = key, .value = value}, ignored);
 }
 
 void Store::put_waiting(ConnectionId connection, std::string_view key, bool in_barrier) {

@@ -13,7 +13,7 @@
 
 namespace cpprun::inline v1 {
 
-enum class LaunchedBy { nobody, torchrun, slurm, open_mpi };
+enum class LaunchedBy { none, torchrun, slurm, open_mpi };
 
 // Where the ranks meet. With `hosted_by_launcher` every rank is a client of that store; otherwise
 // rank 0 serves the port.
@@ -44,7 +44,7 @@ struct Context {
   bool gloo_lazy = false;       // gloo's ranks may join before all are connected
   std::optional<std::string> cuda_visible_devices;  // as set; an empty value hides every GPU
   bool distributed_debug = false;                   // the ranks compare each call before making it
-  LaunchedBy launched_by = LaunchedBy::nobody;
+  LaunchedBy launched_by = LaunchedBy::none;
 
   bool alone() const { return world_size == 1; }
   // Whether this rank acts for all ranks (rank 0).

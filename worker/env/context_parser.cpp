@@ -28,7 +28,7 @@ std::optional<int> Variables::number(std::string_view name, int least, int most)
   const std::string value = text(name);
   const auto parsed = exact_number<int>(value);
   if (parsed && least <= *parsed && *parsed <= most) return parsed;
-  add_mistake(fmt::format("{}={} is not a whole number from {} to {}", name, value, least, most));
+  add_error(fmt::format("{}={} is not a whole number from {} to {}", name, value, least, most));
   return std::nullopt;
 }
 
@@ -36,16 +36,16 @@ int Variables::number_or(std::string_view name, int least, int most, int fallbac
   return number(name, least, most).value_or(fallback);
 }
 
-int Variables::required(std::string_view name, int least, int most, std::string_view cure) {
+int Variables::required(std::string_view name, int least, int most, std::string_view hint) {
   if (!has(name)) {
-    add_mistake(fmt::format("{} is not set: {}", name, cure));
+    add_error(fmt::format("{} is not set: {}", name, hint));
     return least;
   }
   return number(name, least, most).value_or(least);
 }
 
-void Variables::add_mistake(std::string mistake) {
-  diagnostics_.push_back(std::move(mistake));
+void Variables::add_error(std::string error) {
+  diagnostics_.push_back(std::move(error));
 }
 
 namespace {
@@ -70,20 +70,20 @@ LaunchedBy who_launched(const Variables& variables) {
   if (variables.has("OMPI_COMM_WORLD_RANK")) return LaunchedBy::open_mpi;
   // Slurm's interactive shell has a task count but no SLURM_PROCID: it is not a task.
   if (variables.has("SLURM_PROCID")) return LaunchedBy::slurm;
-  return LaunchedBy::nobody;
+  return LaunchedBy::none;
 }
 
 void check_below(Variables& variables, std::string_view small_name, int small,
                  std::string_view large_name, int large) {
   if (small < large) return;
-  variables.add_mistake(fmt::format("{}={} must be below {}={}: ranks count from zero", small_name,
-                                    small, large_name, large));
+  variables.add_error(fmt::format("{}={} must be below {}={}: ranks count from zero", small_name,
+                                  small, large_name, large));
 }
 
 void check_at_most(Variables& variables, std::string_view small_name, int small,
                    std::string_view large_name, int large) {
   if (small <= large) return;
-  variables.add_mistake(
+  variables.add_error(
       fmt::format("{}={} must not exceed {}={}", small_name, small, large_name, large));
 }
 
@@ -97,18 +97,18 @@ void read_meeting_point(Variables& variables, Context& context) {
   context.store.use_libuv = variables.text("USE_LIBUV") != "0";
   if (context.alone()) return;
   if (context.store.address.empty()) {
-    variables.add_mistake(
+    variables.add_error(
         fmt::format("MASTER_ADDR is not set: with WORLD_SIZE={}, set it to the host name or "
                     "address of the machine that runs rank 0",
                     context.world_size));
   }
   if (!variables.has(contract::master_port)) {
-    variables.add_mistake(
+    variables.add_error(
         fmt::format("MASTER_PORT is not set: with WORLD_SIZE={}, set it to a free TCP port of "
                     "MASTER_ADDR, the same on all ranks",
                     context.world_size));
   } else if (variables.text(contract::master_port) == "0") {
-    variables.add_mistake("MASTER_PORT=0 is not a valid port: use a port from 1 to 65535");
+    variables.add_error("MASTER_PORT=0 is not a valid port: use a port from 1 to 65535");
   }
 }
 
@@ -154,7 +154,7 @@ void read_slurm_meeting_point(Variables& variables, Context& context) {
     if (hosts) context.store.address = hosts->front();
   }
   if (context.store.address.empty() && !context.alone()) {
-    variables.add_mistake(
+    variables.add_error(
         "neither MASTER_ADDR nor SLURM_JOB_NODELIST is set: set MASTER_ADDR to the host of task 0");
   }
   const int job = variables.number_or("SLURM_JOB_ID", 0, count_max, 0);
@@ -197,11 +197,11 @@ Context read_slurm(Variables& variables) {
 
 // mpirun sets ranks but not the host of rank 0. On a single machine that is known.
 Context read_open_mpi(Variables& variables) {
-  constexpr std::string_view cure = "start the program with mpirun";
+  constexpr std::string_view hint = "start the program with mpirun";
   Context context;
   context.launched_by = LaunchedBy::open_mpi;
-  const int rank = variables.required("OMPI_COMM_WORLD_RANK", 0, count_max, cure);
-  const int world = variables.required("OMPI_COMM_WORLD_SIZE", 1, count_max, cure);
+  const int rank = variables.required("OMPI_COMM_WORLD_RANK", 0, count_max, hint);
+  const int world = variables.required("OMPI_COMM_WORLD_SIZE", 1, count_max, hint);
   const int local = variables.number_or("OMPI_COMM_WORLD_LOCAL_RANK", 0, count_max, 0);
   const int local_world = variables.number_or("OMPI_COMM_WORLD_LOCAL_SIZE", 1, count_max, 1);
   if (variables.diagnostics().empty()) {
@@ -217,7 +217,7 @@ Context read_open_mpi(Variables& variables) {
   context.store.address = variables.text(contract::master_addr);
   if (context.store.address.empty() && local_world >= world) context.store.address = "127.0.0.1";
   if (context.store.address.empty()) {
-    variables.add_mistake(
+    variables.add_error(
         "MASTER_ADDR is not set: mpirun does not export the host of rank 0; add "
         "-x MASTER_ADDR=<host of rank 0> to mpirun's options");
   }
@@ -245,7 +245,7 @@ void read_debug_level(Variables& variables, Context& context) {
   }
   context.distributed_debug = level == "DETAIL";
   if (level.empty() || level == "OFF" || level == "INFO" || level == "DETAIL") return;
-  variables.add_mistake(fmt::format("{}={} is invalid (valid: OFF, INFO, DETAIL)", name, value));
+  variables.add_error(fmt::format("{}={} is invalid (valid: OFF, INFO, DETAIL)", name, value));
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ Result<Context> parse_context(const Environment& environment) {
     case LaunchedBy::open_mpi:
       context = read_open_mpi(variables);
       break;
-    case LaunchedBy::nobody:
+    case LaunchedBy::none:
       read_optional_meeting_point(variables, context);
       break;
   }

@@ -28,10 +28,10 @@ class Variables {
   // Absent if not set. Absent with an error if not a whole number from `least` to `most`.
   std::optional<int> number(std::string_view name, int least, int most);
   int number_or(std::string_view name, int least, int most, int fallback);
-  // Like number(), but a missing variable is an error too; `cure` is its hint.
-  int required(std::string_view name, int least, int most, std::string_view cure);
+  // Like number(), but a missing variable is an error too; `hint` is its hint.
+  int required(std::string_view name, int least, int most, std::string_view hint);
 
-  void add_mistake(std::string mistake);
+  void add_error(std::string error);
   const std::vector<std::string>& diagnostics() const { return diagnostics_; }
 
  private:

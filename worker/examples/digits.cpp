@@ -188,7 +188,7 @@ bool shall_fail(const Run& run, int asked, std::int64_t now) {
 }
 
 // SIGTERM reaches the ranks at different times, but they must stop at the same step.
-bool anybody_stops(const Run& run) {
+bool any_stops(const Run& run) {
   const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
   cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
   return asked.item<int>() != 0;
@@ -222,7 +222,7 @@ bool train_epoch(const Run& run, Course& course) {
     step(run, course, batch);
     const std::int64_t steps = course.progress.step;
     if (run.checkpoints && steps % run.settings.save_every == 0) save(run, course);
-    if (steps % steps_between_questions == 0 && anybody_stops(run)) return false;
+    if (steps % steps_between_questions == 0 && any_stops(run)) return false;
   }
   return true;
 }

@@ -177,7 +177,7 @@ void die_if_asked(const Run& run, std::int64_t step) {
 }
 
 // SIGTERM reaches the ranks at different times, but they must stop at the same step.
-bool anybody_stops(const Run& run) {
+bool any_stops(const Run& run) {
   const torch::Tensor asked = torch::full({1}, run.stop.requested() ? 1 : 0, torch::kInt);
   cpprun::all_reduce(asked, run.group, cpprun::ReduceOp::max);
   return asked.item<int>() != 0;
@@ -217,7 +217,7 @@ bool train_epoch(const Run& run, const cpprun::DistributedSampler& sampler, Cour
        torch::tensor(indices, torch::kLong).split(run.settings.batch_size)) {
     step(run, course, batch);
     if (course.progress.step % run.settings.save_every == 0) save(run, course);
-    if (course.progress.step % steps_between_questions == 0 && anybody_stops(run)) return false;
+    if (course.progress.step % steps_between_questions == 0 && any_stops(run)) return false;
   }
   return true;
 }

@@ -194,7 +194,7 @@ Result<void> HostedCoordinator::open() {
   if (!listening) {
     leader_.reset();
     restart_state_.reset();
-    return failure(with_port_cure(listening.error().reason));
+    return failure(with_port_hint(listening.error().reason));
   }
   config.endpoint.port = listening->port;
   open_door();

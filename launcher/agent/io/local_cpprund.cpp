@@ -140,9 +140,9 @@ std::optional<int> port_said(int pipe) {
   return exact_number<int>(trimmed(std::string_view(said).substr(colon + 1)));
 }
 
-tl::unexpected<Error> cannot_start(std::string_view without, std::string_view cure) {
+tl::unexpected<Error> cannot_start(std::string_view without, std::string_view hint) {
   return failure(fmt::format("the rendezvous of this node cannot be started: {}: {} ({})", without,
-                             errno_text(errno), cure));
+                             errno_text(errno), hint));
 }
 tl::unexpected<Error> no_pipe() {
   return cannot_start("no pipe", "check the limit of open files (ulimit -n)");

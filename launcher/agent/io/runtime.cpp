@@ -107,7 +107,7 @@ Runtime::~Runtime() {
   inputs_.output_files = {};
   // The watchdog removes our private directory in either case. This process must not block on that
   // disk.
-  const bool is_told = !workers_.nobody_is_left() || watchdog_.release(bounds::disk_timeout_at_end);
+  const bool is_told = !workers_.none_is_left() || watchdog_.release(bounds::disk_timeout_at_end);
   if (hosted_.leader() != nullptr && is_told) hosted_.leader()->hand_over_door();
   workers_.end_logs(is_told);
 }
@@ -531,7 +531,7 @@ void Runtime::exit(const agent::Exit& action) {
   if (exit_->root) leave_error_file(*exit_->root);
   // Its content has been read by now. If a worker had to be given up, the directory stays until the
   // end.
-  if (workers_.nobody_is_left()) watchdog_.give_up_directory();
+  if (workers_.none_is_left()) watchdog_.give_up_directory();
   if (hosted_.leader() == nullptr) {
     leave_when_everything_is_said();
     return;

@@ -57,7 +57,7 @@ class WorkerRuntime {
   std::string error_directory() const { return logs_ ? logs_->error_directory() : std::string(); }
   // Removes the private directory, unless another process does.
   void end_logs(bool is_handed_over);
-  bool nobody_is_left() const { return !processes_ || processes_->nobody_is_left(); }
+  bool none_is_left() const { return !processes_ || processes_->none_is_left(); }
 
   // What the agent's actions request.
   void prepare(const agent::Prepare& action);

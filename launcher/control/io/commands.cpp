@@ -93,11 +93,11 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
   const auto trace = read_text_file(options.trace, trace_bytes_max);
   if (!trace) return give_up({options.trace + ": " + trace.error().reason, control_code::misuse});
   const auto file = read_rules_file(options.subject, *policy);
-  for (const std::string& mistake : file.diagnostics) {
+  for (const std::string& problem : file.diagnostics) {
     constexpr std::string_view hint = "\n  hint: ";
-    const auto end = mistake.find(hint);
-    report_error("error: " + mistake.substr(0, end),
-                 end == mistake.npos ? "" : mistake.substr(end + hint.size()));
+    const auto end = problem.find(hint);
+    report_error("error: " + problem.substr(0, end),
+                 end == problem.npos ? "" : problem.substr(end + hint.size()));
   }
   if (!file.diagnostics.empty()) return control_code::misuse;
   const auto history = read_policy_trace(*trace, options.job);
@@ -288,8 +288,8 @@ std::vector<KnownEndpoint> known_places(const FoundJobs& found) {
   return known;
 }
 
-int order_everybody(const ControlOptions& options, const std::vector<ControlEndpoint>& places,
-                    const std::string& target) {
+int command_all(const ControlOptions& options, const std::vector<ControlEndpoint>& places,
+                const std::string& target) {
   int code = control_code::unreachable;
   for (const auto& place : places) {
     const int own = tell(send_command(place, target, options), options);
@@ -333,15 +333,15 @@ int order_about_host(const ControlOptions& options, const Environment& environme
     return tell(tl::unexpected(cannot_tell_program(silent)), options);
   }
   if (known.empty()) {
-    const auto nobody = find_job(options, environment);
-    return tell(tl::unexpected(nobody ? Setback{} : nobody.error()), options);
+    const auto job = find_job(options, environment);
+    return tell(tl::unexpected(job ? Setback{} : job.error()), options);
   }
   if (known.size() > 1 && !options.to_all) {
     return tell(tl::unexpected(Setback{.sentence = which_endpoint(known),
                                        .hint = "choose one with --job or --address, or use --all"}),
                 options);
   }
-  return order_everybody(options, found.places, target);
+  return command_all(options, found.places, target);
 }
 
 // The cpprund to use: the only one here, or the only leader here.
@@ -398,8 +398,8 @@ std::optional<DoctorRequest> order_of(const DoctorOptions& options,
                              ? fanout::hosts_of(*options.hosts, environment)
                              : fanout::hosts_in_file(options.host_file, "--hostfile", read);
   if (!hosts) {
-    for (const auto& mistake : hosts.error()) {
-      report_error(options.hosts ? "error: --hosts: " + mistake : "error: " + mistake);
+    for (const auto& problem : hosts.error()) {
+      report_error(options.hosts ? "error: --hosts: " + problem : "error: " + problem);
     }
     return std::nullopt;
   }

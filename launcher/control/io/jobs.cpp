@@ -284,7 +284,7 @@ constexpr const char* jobs_target = "/api/v1/jobs";
 constexpr Duration pages_timeout = 6 * bounds::ask_timeout;
 
 // The error if no endpoint is found. Lists the directories searched.
-Setback nobody_found(const Environment& environment) {
+Setback none_found(const Environment& environment) {
   std::string directories;
   for (const auto& each : searched_door_directories(environment, ::geteuid())) {
     directories += (directories.empty() ? "" : ", ") + each.path();
@@ -439,7 +439,7 @@ Attempt<FoundJob> find_job(const ControlOptions& options, const Environment& env
 
 Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
                            const Environment& environment) {
-  if (found.places.empty()) return tl::unexpected(nobody_found(environment));
+  if (found.places.empty()) return tl::unexpected(none_found(environment));
   const bool has_answer = std::ranges::any_of(found.answers, &SeenAnswer::has_answered);
   if (!has_answer) {
     std::string why = "no cpprun or cpprund listed its jobs";

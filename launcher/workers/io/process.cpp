@@ -80,7 +80,7 @@ class WorkerProcesses::Impl {
         tree_(
             context, [this] { return others_left(/*may_wait=*/false); },
             [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
-    unrelated_below_ = ::getpid() == 1 || somebody_is_below();
+    unrelated_below_ = ::getpid() == 1 || has_descendants();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     await_children();
   }
@@ -95,7 +95,7 @@ class WorkerProcesses::Impl {
       if (!worker->ended) wait_for_end(*worker, end);
       reap(worker->pid);
     }
-    while (somebody_is_below() && std::chrono::steady_clock::now() < end) {
+    while (has_descendants() && std::chrono::steady_clock::now() < end) {
       for (const int pid : look_below()) kill_descendant(pid);
       static_cast<void>(::poll(nullptr, 0, 1));
     }
@@ -194,7 +194,7 @@ class WorkerProcesses::Impl {
 
   void spare(int pid) { spared_.push_back(pid); }
 
-  bool nobody_is_left() {
+  bool none_is_left() {
     is_deserted_ = is_deserted_ || (workers_.empty() && others_left().empty());
     return is_deserted_;
   }
@@ -324,7 +324,7 @@ class WorkerProcesses::Impl {
 
   // A zombie leaves nothing behind. But its children may be being reparented, so an empty result is
   // checked once more here, too.
-  bool somebody_is_below() const {
+  bool has_descendants() const {
     const auto lives = [](int pid) {
       const auto stat = read_stat(pid);
       return stat && stat->alive();
@@ -463,8 +463,8 @@ void WorkerProcesses::spare(int pid) {
   impl_->spare(pid);
 }
 
-bool WorkerProcesses::nobody_is_left() const {
-  return impl_->nobody_is_left();
+bool WorkerProcesses::none_is_left() const {
+  return impl_->none_is_left();
 }
 
 namespace {

@@ -103,7 +103,7 @@ class WorkerProcesses {
   void spare(int pid);
 
   // Whether no worker and no process started by a worker is left.
-  bool nobody_is_left() const;
+  bool none_is_left() const;
 
  private:
   class Impl;

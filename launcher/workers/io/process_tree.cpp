@@ -66,14 +66,14 @@ bool append_listed_children(int pid, std::vector<Descendant>& children) {
 
 // The slow way: reads the parent of every process.
 std::vector<Descendant> family_by_parents(int root, const std::vector<int>& left_out) {
-  std::vector<ProcessStat> everybody;
+  std::vector<ProcessStat> processes;
   for (const int pid : all_processes()) {
     const bool out = std::find(left_out.begin(), left_out.end(), pid) != left_out.end();
-    if (auto stat = read_stat(pid); stat && !out) everybody.push_back(*stat);
+    if (auto stat = read_stat(pid); stat && !out) processes.push_back(*stat);
   }
   std::vector<Descendant> found{{.pid = root}};
   for (std::size_t next = 0; next < found.size(); ++next) {
-    for (const auto& each : everybody) {
+    for (const auto& each : processes) {
       if (each.parent == found[next].pid) found.push_back({each.pid, each.parent});
     }
   }
@@ -288,7 +288,7 @@ Search::~Search() {
   if (looked_at_ != nullptr) ::munmap(looked_at_, sizeof(int));
 }
 
-void Search::kill_everybody(const std::set<int>& groups, int word) {
+void Search::kill_all(const std::set<int>& groups, int word) {
   for (int child = 0; child < bounds::watchdog_children_max; ++child) {
     if (look_in_a_child(groups, word) != End::held_up) return;
     if (looked_at_ != nullptr) passed_over_.insert(*looked_at_);
@@ -303,13 +303,13 @@ Search::End Search::look_in_a_child(const std::set<int>& groups, int word) {
   const bool has_pipe = ::pipe2(ends, O_CLOEXEC) == 0;
   const auto child = has_pipe ? ::fork() : -1;
   if (child == 0) {
-    look_until_nobody_is_left(groups);
+    look_until_none_is_left(groups);
     ::_exit(0);
   }
   if (has_pipe) ::close(ends[1]);
   // If no process can be created, search in this one.
-  if (child < 0) look_until_nobody_is_left(groups);
-  const auto end = child < 0 ? End::nobody_is_left : await(child, ends[0], word);
+  if (child < 0) look_until_none_is_left(groups);
+  const auto end = child < 0 ? End::none_is_left : await(child, ends[0], word);
   if (has_pipe) ::close(ends[0]);
   return end;
 }
@@ -323,7 +323,7 @@ Search::End Search::await(int child, int done, int word) const {
     if (told < 0 && errno == EINTR) continue;
     if (told > 0 && either[0].revents != 0) {
       ::waitpid(child, nullptr, 0);
-      return End::nobody_is_left;
+      return End::none_is_left;
     }
     if (told == 0 && looked_at_ != nullptr && *looked_at_ != before) continue;
     // It dies of this as soon as the kernel lets it.
@@ -332,7 +332,7 @@ Search::End Search::await(int child, int done, int word) const {
   }
 }
 
-void Search::look_until_nobody_is_left(const std::set<int>& groups) const {
+void Search::look_until_none_is_left(const std::set<int>& groups) const {
   for (int look = 0; look < bounds::watchdog_looks_max && kill_once(groups); ++look) {
     const std::timespec pause{0, std::chrono::nanoseconds(bounds::watchdog_pause).count()};
     ::nanosleep(&pause, nullptr);

@@ -110,14 +110,14 @@ class Search {
 
   // Kills all processes of the job, and those left in `groups` without a leader, until a pass finds
   // none. Returns early if `word` becomes readable.
-  void kill_everybody(const std::set<int>& groups, int word);
+  void kill_all(const std::set<int>& groups, int word);
 
  private:
-  enum class End { nobody_is_left, called_back, held_up };
+  enum class End { none_is_left, called_back, held_up };
 
   End look_in_a_child(const std::set<int>& groups, int word);
   End await(int child, int done, int word) const;
-  void look_until_nobody_is_left(const std::set<int>& groups) const;
+  void look_until_none_is_left(const std::set<int>& groups) const;
   bool kill_once(const std::set<int>& groups) const;
   bool belongs(int pid, const std::set<int>& groups) const;
 

@@ -44,14 +44,7 @@ namespace {
 // A message from cpprun: a kind and a number. For `fence` the number is a time on the clock of
 // boot_now(), or 0. For `door` it is the count of the bytes that follow. Short enough that a pipe
 // takes it in one piece.
-enum class Kind : std::int64_t {
-  started,
-  gone,
-  door,
-  fence,
-  directory_is_given_up,
-  nobody_is_left
-};
+enum class Kind : std::int64_t { started, gone, door, fence, directory_is_given_up, none_is_left };
 struct Word {
   Kind kind = Kind::started;
   std::int64_t number = 0;
@@ -116,12 +109,12 @@ class Watch {
         if (!hear_path(door_, number)) break;
       } else if (word.kind == Kind::directory_is_given_up) {
         remove_directory();
-      } else if (word.kind == Kind::nobody_is_left) {
+      } else if (word.kind == Kind::none_is_left) {
         return tidy_up();
       }
     }
     // The pipe is closed, so there is nothing to wait for except our own work.
-    kill_everybody(-1);
+    kill_all(-1);
     tidy_up();
   }
 
@@ -151,7 +144,7 @@ class Watch {
   // there but cannot do it.
   void keep_fence() {
     while (fence_) {
-      if (somebody_speaks_before(*fence_)) return;
+      if (message_comes_before(*fence_)) return;
       const TimePoint now = boot_now();
       if (now < *fence_) continue;
       if (now - *fence_ > late_after && !std::exchange(has_waited_, true)) {
@@ -161,11 +154,11 @@ class Watch {
       fence_.reset();
       if (fired_ != nullptr) fired_->store(true);
       // Stop once cpprun sends again: it may start new workers, which match the search too.
-      kill_everybody(pipe_);
+      kill_all(pipe_);
     }
   }
 
-  bool somebody_speaks_before(TimePoint end) {
+  bool message_comes_before(TimePoint end) {
     if (timer_ < 0) timer_ = make_boot_timer();
     if (timer_ >= 0) set_boot_timer(timer_, end);
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - boot_now()).count();
@@ -213,13 +206,13 @@ class Watch {
   }
 
   // The groups first, because that needs no search.
-  void kill_everybody(int word) {
+  void kill_all(int word) {
     std::set<int> groups;
     for (const auto& [pid, leader] : leaders_) {
       groups.insert(pid);
       if (is_there(pid, leader)) ::kill(-pid, SIGKILL);
     }
-    search_.kill_everybody(groups, word);
+    search_.kill_all(groups, word);
   }
 
   int pipe_;
@@ -411,7 +404,7 @@ void Watchdog::give_up_directory() {
 }
 
 bool Watchdog::release(Duration timeout) {
-  if (!tell(pipe_, Kind::nobody_is_left, 0)) return false;
+  if (!tell(pipe_, Kind::none_is_left, 0)) return false;
   if (!hangs_) timeout_ = timeout;
   return true;
 }

@@ -316,7 +316,7 @@ void ReplicaController::hear(const election::Action& action) {
           [](const election::Ask&) {},   // handled by the election's host
           [](const election::Will&) {},  // likewise
           [this](const election::LeaderIs& leader) { on(leader); },
-          [this](const election::NobodyLeads& left) { on(left); },
+          [this](const election::NoLeader& left) { on(left); },
           [this](const election::Found& found) { found_ = found; },
           [this](const election::Leads& leads) {
             server_.leader_until(leads.until);
@@ -413,7 +413,7 @@ void ReplicaController::on(const election::Unreachable& it) {
   }
 }
 
-void ReplicaController::on(const election::NobodyLeads& left) {
+void ReplicaController::on(const election::NoLeader& left) {
   if (is_resigning_) return transfer();
   if (leads_ || expects_lead_) return;
   watch_.lost(ports_.loop.now(),
@@ -514,7 +514,7 @@ void ReplicaController::answer_asked(const Result<std::string>& said) {
 }
 
 // Why there is no successor, with a hint.
-Error ReplicaController::nobody_to_hand_over_to() const {
+Error ReplicaController::no_successor() const {
   const auto standbys = standbys_.seen();
   if (standbys.empty()) {
     return Error{
@@ -543,7 +543,7 @@ Result<std::string> ReplicaController::begin_hand_over() {
     successor = each.name;
     successor_address_ = each.place;
   }
-  if (successor.empty()) return tl::unexpected<Error>(nobody_to_hand_over_to());
+  if (successor.empty()) return tl::unexpected<Error>(no_successor());
   successor_ = successor;
   successor_is_told_ = false;
   callbacks_.say(LogLevel::info,

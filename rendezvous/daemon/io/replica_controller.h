@@ -103,7 +103,7 @@ class ReplicaController {
   Duration takeover_window() const;
   ClockPair moment() const;
   void hear(const election::Action& action);
-  void on(const election::NobodyLeads& left);
+  void on(const election::NoLeader& left);
   void on(const election::LeaderIs& leader);
   void on(const election::Unreachable& it);
   void note_trouble(std::string& kind, const std::string& reason, bool is_silence);
@@ -126,7 +126,7 @@ class ReplicaController {
   void look_whether_etcd_is_waited_for();
   void caught_up();
   Result<std::string> begin_hand_over();
-  Error nobody_to_hand_over_to() const;
+  Error no_successor() const;
   void answer_asked(const Result<std::string>& said);
   void pause_replies();
   void go_on_with_hand_over();

@@ -164,7 +164,7 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
 
 // Reads in a helper process and with a timeout, since the disk may hang.
 Result<void> StateJournal::look(HelperProcesses& side) {
-  auto text = side.ask_patiently(
+  auto text = side.ask_within(
       [this](const HelperProcesses::Say& say) {
         say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
       },

@@ -167,7 +167,7 @@ Result<OpenPort> open_named(const addrinfo* list, const std::string& host, std::
 }
 
 // Whether it takes IPv6 and IPv4 on every interface, as a socket opened without a host does.
-bool takes_everybody(int fd) {
+bool is_on_every_address(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   auto* const name = reinterpret_cast<sockaddr*>(&address);
@@ -215,7 +215,7 @@ Result<OpenPort> take_port(FileDescriptor socket) {
   if (local.port == 0) return failure("cannot serve on a socket that is not bound to a port");
   set_inherited_options(socket.get());
   OpenPort open;
-  if (!takes_everybody(socket.get())) {
+  if (!is_on_every_address(socket.get())) {
     // An IPv4-mapped IPv6 address is opened again as IPv4, because an IPv6-only socket cannot bind
     // it.
     open.hosts.push_back(local.is_ipv4() ? local.host_text() : numeric_host_of(socket.get()));

@@ -22,9 +22,9 @@ TEST_CASE("texts about a lost master state their durations") {
 }
 
 TEST_CASE("a port in use is reported with a hint, another error as it is") {
-  CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Address already in use")
+  CHECK(with_port_hint("cannot listen on 0.0.0.0:1: Address already in use")
             .ends_with("(--master-port, or --rdzv-endpoint=HOST:PORT)"));
-  CHECK(with_port_cure("cannot listen on 0.0.0.0:1: Permission denied") ==
+  CHECK(with_port_hint("cannot listen on 0.0.0.0:1: Permission denied") ==
         "cannot listen on 0.0.0.0:1: Permission denied");
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a change of leader is reported, and states that workers run on only w
         "leadership moved from a:29500 to b:29500 (3.4 s)");
   CHECK(turned_text("a:29500", "b:29500", 0, {}, false) ==
         "leadership moved from a:29500 to b:29500");
-  CHECK(nobody_leads_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
+  CHECK(no_leader_text("a:1, b:1", "b:1: connection refused", std::chrono::seconds(7)) ==
         "no leader among a:1, b:1: b:1: connection refused (no response for 7.0 s)");
 }
 

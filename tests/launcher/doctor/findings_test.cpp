@@ -59,7 +59,7 @@ Finding only(const Change& change) {
   const auto findings = judge(hosts);
   REQUIRE(findings.size() == 1);
   CHECK(findings.front().host == "h1");
-  CHECK_FALSE(findings.front().cure.empty());
+  CHECK_FALSE(findings.front().hint.empty());
   return findings.front();
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("an unreachable host is one finding, with the hosts that cannot reach 
   look(hosts[0], 1).why = "no response within 3 s";
   REQUIRE(judge(hosts).size() == 1);
   CHECK(judge(hosts)[0].what == "unreachable at 10.0.0.9:4000 from h0: no response within 3 s");
-  CHECK(judge(hosts)[0].cure.starts_with("check the address and the firewall"));
+  CHECK(judge(hosts)[0].hint.starts_with("check the address and the firewall"));
   look(hosts[2], 1) = look(hosts[0], 1);
   CHECK(judge(hosts)[0].what ==
         "unreachable at 10.0.0.9:4000 from every host that tried: no response within 3 s");
@@ -187,7 +187,7 @@ TEST_CASE("each connection failure has its hint") {
   const auto hint_for = [](Reached how) {
     auto hosts = three();
     look(hosts[0], 1).reached = how;
-    return judge(hosts).at(0).cure;
+    return judge(hosts).at(0).hint;
   };
   CHECK(hint_for(Reached::refused).find("rejects") != std::string::npos);
   CHECK(hint_for(Reached::unrelated).find("two hosts have this address") != std::string::npos);

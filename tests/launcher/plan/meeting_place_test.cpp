@@ -31,7 +31,7 @@ const Config by_endpoint = config_of(RendezvousMode::endpoint, "trainer");
 }  // namespace
 
 TEST_CASE("addresses are loopback, of this machine, of others, or shared") {
-  CHECK(whose({}, machine) == Whose::nobodys);
+  CHECK(whose({}, machine) == Whose::unknown);
   CHECK(whose({"127.0.1.1"}, machine) == Whose::loopback);
   CHECK(whose({"::1", "127.0.0.1"}, machine) == Whose::loopback);
   CHECK(whose({"10.0.0.5"}, machine) == Whose::ours);

@@ -126,8 +126,8 @@ TEST_CASE("streams are routed by the flags and the filter") {
   auto config = two_workers();
   auto node = facts();
   node.run_directory = "/logs/job7_x";
-  config.logs.redirects = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
-  config.logs.tee = {.everybody = {.out = false, .err = true}, .by_local_rank = {}};
+  config.logs.redirects = {.all = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.tee = {.all = {.out = false, .err = true}, .by_local_rank = {}};
   config.logs.console_ranks = std::vector<int>{0};
   const auto specs = plan_for(config, node);
   CHECK(specs[0].out == StreamPlan{StreamTarget::file, "/logs/job7_x/attempt_1/0/stdout.log"});
@@ -175,8 +175,8 @@ TEST_CASE("files with a size limit are written by cpprun") {
   auto node = facts();
   node.run_directory = "/logs/job7_x";
   config.logs.file_bytes_max = 5000;
-  config.logs.redirects = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
-  config.logs.tee = {.everybody = {.out = false, .err = true}, .by_local_rank = {}};
+  config.logs.redirects = {.all = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.tee = {.all = {.out = false, .err = true}, .by_local_rank = {}};
   const auto spec = plan_for(config, node).front();
   CHECK(spec.out.target == StreamTarget::kept);
   CHECK(spec.err.target == StreamTarget::tee);
@@ -200,7 +200,7 @@ TEST_CASE("without a log directory a tee goes to the console only, and the filte
   auto config = two_workers();
   auto node = facts();
   node.error_directory = "/tmp/cpprun_x";
-  config.logs.tee = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.tee = {.all = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.console_ranks = std::vector<int>{1};
   const auto specs = plan_for(config, node);
   CHECK(specs[1].out == StreamPlan{StreamTarget::tee, ""});
@@ -215,7 +215,7 @@ TEST_CASE("without a log directory a tee goes to the console only, and the filte
 TEST_CASE("with logs disabled every stream stays on the console") {
   auto config = two_workers();
   config.logs.disabled = true;
-  config.logs.redirects = {.everybody = {.out = true, .err = true}, .by_local_rank = {}};
+  config.logs.redirects = {.all = {.out = true, .err = true}, .by_local_rank = {}};
   CHECK(plan_for(config)[0].out == StreamPlan{});
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("duplicated lines of a teed stream go to one file of the attempt") {
   auto config = two_workers();
   auto node = facts();
   node.run_directory = "/logs/job7_x";
-  config.logs.tee = {.everybody = {.out = true, .err = false}, .by_local_rank = {}};
+  config.logs.tee = {.all = {.out = true, .err = false}, .by_local_rank = {}};
   config.logs.duplicate_out = {"apple"};
   config.logs.duplicate_err = {"pear"};
   config.logs.console_ranks = std::vector<int>{0};

@@ -32,7 +32,7 @@ TEST_CASE("the first candidate leads at once, with all keys in place") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
-  CHECK(alpha.all<election::NobodyLeads>().size() == 1);
+  CHECK(alpha.all<election::NoLeader>().size() == 1);
   alpha.tell(election::Enter{});
   alpha.serve();
   REQUIRE(alpha.leads());
@@ -62,7 +62,7 @@ TEST_CASE("a follower reports the leader, and then only changes") {
   alpha.serve();
   beta.pass(300ms);
   CHECK(beta.last<election::LeaderIs>().synced == std::vector<std::string>{"alpha", "beta"});
-  CHECK(beta.count<election::NobodyLeads>() == 0);
+  CHECK(beta.count<election::NoLeader>() == 0);
 }
 
 TEST_CASE("a synced standby leads first, and others wait for one lease more") {
@@ -76,7 +76,7 @@ TEST_CASE("a synced standby leads first, and others wait for one lease more") {
   Candidate gamma(etcd, "gamma");
   gamma.tell(election::Enter{});
   gamma.pass(3s);
-  CHECK(gamma.count<election::NobodyLeads>() == 1);
+  CHECK(gamma.count<election::NoLeader>() == 1);
   CHECK_FALSE(gamma.leads());
   // The same for a synced standby.
   Candidate beta(etcd, "beta");

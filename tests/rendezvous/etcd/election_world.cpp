@@ -27,7 +27,7 @@ std::string text_of(const election::Action& action) {
           [](const election::LeaderIs& is) {
             return fmt::format("follows {} of epoch {}", is.name, is.epoch);
           },
-          [](const election::NobodyLeads&) { return std::string("sees no leader"); },
+          [](const election::NoLeader&) { return std::string("sees no leader"); },
           [](const election::Unreachable& is) { return "unreachable: " + is.reason; },
           [](const election::Reachable&) { return std::string("reachable"); },
           [](const election::Unwritable& is) { return "unwritable: " + is.reason; },

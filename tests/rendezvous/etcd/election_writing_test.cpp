@@ -224,7 +224,7 @@ TEST_CASE("a leader that transfers leadership decides nothing before its success
   CHECK(etcd.model.leases() == 0);
   gamma.pass(300ms);
   CHECK_FALSE(gamma.leads());
-  CHECK(gamma.last<election::NobodyLeads>().successor == "beta");
+  CHECK(gamma.last<election::NoLeader>().successor == "beta");
   beta.pass(300ms);
   CHECK(beta.leads());
   alpha.pass(300ms);
@@ -306,7 +306,7 @@ TEST_CASE("a leader that withdraws revokes its lease before it reports that") {
   CHECK(record(etcd, "a") == "1");
   alpha.pass(5s);
   CHECK_FALSE(alpha.leads());
-  CHECK(alpha.count<election::NobodyLeads>() == 2);
+  CHECK(alpha.count<election::NoLeader>() == 2);
 }
 
 TEST_CASE("a leader that cannot resign has withdrawn when its lease is over") {

@@ -50,13 +50,13 @@ TEST_CASE("each message of a helper restarts its timeout, and a silent helper is
   const auto say_much = [](const HelperProcesses::Say& say) {
     for (int word = 0; word < 1000; ++word) say("word ");
   };
-  CHECK(side.ask_patiently(say_much, 60s).value_or("").size() == 5000);
+  CHECK(side.ask_within(say_much, 60s).value_or("").size() == 5000);
   CHECK(side.pids().empty());
   const auto hang = [](const HelperProcesses::Say& say) {
     say("word");
     (void)::pause();
   };
-  CHECK(side.ask_patiently(hang, 20ms) == std::nullopt);
+  CHECK(side.ask_within(hang, 20ms) == std::nullopt);
   CHECK(side.pids().size() == 1);
 }
 

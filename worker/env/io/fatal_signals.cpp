@@ -164,8 +164,8 @@ std::array<char, bounds::worker_backtrace_bytes_max> trace;
 // handler runs again and skips the back-trace.
 std::size_t trace_once() {
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
-  pid_t nobody = 0;
-  if (dying.compare_exchange_strong(nobody, self)) {
+  pid_t no_thread = 0;
+  if (dying.compare_exchange_strong(no_thread, self)) {
     return backtrace_in_signal(trace.data(), trace.size());
   }
   // Another thread is already dying and will end the process in a moment.

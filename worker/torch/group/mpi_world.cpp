@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view unknown = "-";
 
-constexpr const char* cure =
+constexpr const char* hint =
     "start every rank with one mpirun (mpirun -np RANKS PROGRAM --backend mpi), or use backend "
     "gloo under cpprun";
 
@@ -42,7 +42,7 @@ std::string mpi_world_fault(int mpi_size, int world_size) {
   if (mpi_size == world_size) return {};
   return fmt::format("backend mpi: MPI_COMM_WORLD has {} process{}, but the job has {} rank{}: {}",
                      mpi_size, mpi_size == 1 ? "" : "es", world_size, world_size == 1 ? "" : "s",
-                     cure);
+                     hint);
 }
 
 std::string mpi_card(std::optional<int> mpi_rank) {
@@ -60,7 +60,7 @@ Result<std::vector<std::optional<int>>> mpi_ranks_of(const std::vector<std::stri
     if (fresh) continue;
     return failure(fmt::format(
         "backend mpi: ranks {} and {} of the group are both process {} of MPI_COMM_WORLD: {}",
-        owner->second, rank, *process, cure));
+        owner->second, rank, *process, hint));
   }
   return ranks;
 }

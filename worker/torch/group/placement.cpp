@@ -90,7 +90,7 @@ Result<std::optional<int>> agree(const char* name, std::optional<int> option,
 Result<Context> number(Context context, std::optional<int> rank, std::optional<int> world_size,
                        const std::string& method) {
   // Defaults would make every process rank 0 of its own world, and each would train alone.
-  const bool unlaunched = context.launched_by == LaunchedBy::nobody;
+  const bool unlaunched = context.launched_by == LaunchedBy::none;
   if (unlaunched && rank.has_value() != world_size.has_value()) {
     return failure(fmt::format("{}: {} is missing: set both rank and world_size", method,
                                rank ? "world_size" : "rank"));

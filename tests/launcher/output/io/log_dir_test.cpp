@@ -114,7 +114,7 @@ TEST_CASE("a log directory is created where requested, and stays") {
 TEST_CASE("redirects without --log-dir go to torchrun's directory below TMPDIR, and stay") {
   const Fixture place;
   Config config;
-  config.logs.redirects.everybody.out = true;
+  config.logs.redirects.all.out = true;
   { REQUIRE(io::LogDir::make(config, place.environment, "").has_value()); }
   CHECK(place.entries() == 1);
   CHECK(
@@ -131,7 +131,7 @@ TEST_CASE("a TMPDIR that does not exist on this node does not stop the start") {
   CHECK(directories[1].starts_with("/tmp/cpprun_"));
   CHECK(io::private_directories(config, {{"TMPDIR", "/tmp"}}).size() == 1);
   CHECK(io::private_directories(config, {}).size() == 1);
-  config.logs.redirects.everybody.out = true;
+  config.logs.redirects.all.out = true;
   auto logs = io::LogDir::make(config, environment, "");
   REQUIRE(logs.has_value());
   CHECK(logs->note() == "note: TMPDIR=" + (place.root / "none").string() +

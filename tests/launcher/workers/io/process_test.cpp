@@ -266,7 +266,7 @@ TEST_CASE("children that existed before, and their orphans, are not swept") {
   processes.sweep(LocalRank{0});
   bool swept = false;
   processes.sweep_node([&] { swept = true; });
-  REQUIRE(run_until(context, [&] { return swept && processes.nobody_is_left(); }));
+  REQUIRE(run_until(context, [&] { return swept && processes.none_is_left(); }));
   CHECK(io::read_stat(orphan)->alive());
   CHECK_FALSE(io::read_stat(left_behind).has_value());
   ::kill(orphan, SIGKILL);
@@ -346,7 +346,7 @@ TEST_CASE("the children of a released worker survive sweeps and the end of their
     CHECK(node.end_of(0) == link::ExitStatus{});
     node.processes.release(LocalRank{0});
     REQUIRE(run_until(node.context, [&] { return node.gone.contains(0); }));
-    CHECK(node.processes.nobody_is_left());
+    CHECK(node.processes.none_is_left());
   }
   REQUIRE(io::read_stat(child).has_value());
   CHECK(io::read_stat(child)->alive());

@@ -34,7 +34,7 @@ TEST_CASE("a search that hangs at one process abandons it, and continues with th
     while (pid == holds_up) ::pause();
     return pid == wanted;
   });
-  search.kill_everybody({}, -1);
+  search.kill_all({}, -1);
   CHECK(signal_that_ended(wanted) == SIGKILL);
   CHECK(::waitpid(holds_up, nullptr, WNOHANG) == 0);
   ::kill(holds_up, SIGKILL);
@@ -50,7 +50,7 @@ TEST_CASE("a search stops early when its pipe has input") {
     ::pause();
     return true;
   });
-  search.kill_everybody({}, ends[0]);
+  search.kill_all({}, ends[0]);
   CHECK(::waitpid(child, nullptr, WNOHANG) == 0);
   ::kill(child, SIGKILL);
   signal_that_ended(child);
@@ -73,7 +73,7 @@ TEST_CASE("without a mark a token does not identify job processes: submitted job
   CHECK(io::descends_from_worker(job_processes, batch_system, ::getpid(), {}));
   CHECK(io::descends_from_worker(job_processes, batch_system, unrelated, {::getpid()}));
   io::Search search(job_processes, unrelated, {});
-  search.kill_everybody({}, -1);
+  search.kill_all({}, -1);
   CHECK(::waitpid(batch_system, nullptr, WNOHANG) == 0);
   ::kill(batch_system, SIGKILL);
   signal_that_ended(batch_system);

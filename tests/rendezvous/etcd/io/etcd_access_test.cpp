@@ -143,7 +143,7 @@ TEST_CASE("only a client with a valid certificate leads behind TLS") {
                          .key_file = path("client.key")};
   Stage stage(right);
   Candidate& alpha = stage.add("alpha");
-  stage.await([&] { return alpha.count<election::NobodyLeads>() == 1; }, "etcd is ready");
+  stage.await([&] { return alpha.count<election::NoLeader>() == 1; }, "etcd is ready");
   const auto begun = boot_now();
   alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");

@@ -64,7 +64,7 @@ TEST_CASE("the first candidate leads, the second follows, and both see the write
   EtcdCluster etcd;
   Stage stage({.endpoints = etcd.endpoints()});
   Candidate& alpha = stage.add("alpha");
-  stage.await([&] { return alpha.count<election::NobodyLeads>() == 1; }, "alpha looks");
+  stage.await([&] { return alpha.count<election::NoLeader>() == 1; }, "alpha looks");
   const auto begun = boot_now();
   alpha.tell(election::Enter{});
   stage.await([&] { return alpha.leads(); }, "alpha leads");
