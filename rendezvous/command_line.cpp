@@ -23,7 +23,8 @@ std::string shown(std::string_view word) {
   return plain_line(word, bounds::name_shown_bytes_max);
 }
 
-CommandLineEnd usage_error(const CLI::App& app, const std::string& fact, const std::string& hint) {
+CommandLineEnd invalid_usage(const CLI::App& app, const std::string& fact,
+                             const std::string& hint) {
   return {usage_error, fmt::format("{}: error: {}\n  hint: {}\n", app.get_name(), fact, hint)};
 }
 
@@ -63,17 +64,18 @@ std::optional<CommandLineEnd> misplaced_value(const CLI::App& app,
                           words[at - 1].find('=') == std::string_view::npos;
     if (word.empty()) {
       const auto subject = is_value ? shown(words[at - 1]) : fmt::format("argument {}", at + 1);
-      return usage_error(app, subject + ": empty value", empty_hint);
+      return invalid_usage(app, subject + ": empty value", empty_hint);
     }
     if (word.ends_with('=') && word.find('=') == word.size() - 1 &&
         option_named(app, word) != nullptr) {
-      return usage_error(app, shown(word.substr(0, word.size() - 1)) + ": empty value", empty_hint);
+      return invalid_usage(app, shown(word.substr(0, word.size() - 1)) + ": empty value",
+                           empty_hint);
     }
     if (is_value && option_named(app, word) != nullptr) {
-      return usage_error(app,
-                         fmt::format("{}: no value before {}", shown(words[at - 1]), shown(word)),
-                         fmt::format("give {} its value, as in {}=VALUE", shown(words[at - 1]),
-                                     shown(words[at - 1])));
+      return invalid_usage(app,
+                           fmt::format("{}: no value before {}", shown(words[at - 1]), shown(word)),
+                           fmt::format("give {} its value, as in {}=VALUE", shown(words[at - 1]),
+                                       shown(words[at - 1])));
     }
   }
   return std::nullopt;
@@ -98,8 +100,8 @@ CommandLineEnd unknown(const CLI::App& app, const std::string& word) {
   const auto fact = is_flag ? fmt::format("unknown flag {}", shown(typed))
                             : fmt::format("unexpected argument \"{}\"", shown(word));
   const auto* const near = nearest(typed, names);
-  return usage_error(app, fact,
-                     near != nullptr ? fmt::format("did you mean {}?", *near) : help_hint(app));
+  return invalid_usage(app, fact,
+                       near != nullptr ? fmt::format("did you mean {}?", *near) : help_hint(app));
 }
 
 // "--port=N", the help, and the default. CLI11's own also prints the validators and which flags
@@ -180,7 +182,7 @@ std::optional<CommandLineEnd> read_words_into(CLI::App& app, int argc, const cha
       return CommandLineEnd{0, out.str()};
     }
     if (!left.empty()) return unknown(app, left.front());
-    return usage_error(app, error.what(), help_hint(app));
+    return invalid_usage(app, error.what(), help_hint(app));
   }
 }
 
