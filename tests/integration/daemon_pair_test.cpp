@@ -150,13 +150,13 @@ TEST_CASE("without a standby the next leader starts from the records in etcd") {
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
-  site.leads = site.member(0);
+  site.leader = site.member(0);
   site.leader->expect_err("this cpprund is the leader");
   Nodes nodes(site, 6);
   nodes.expect_progress();
-  kill_at_once(*site.leads);
-  site.leads = site.member(0);
-  site.leads->expect_err("resuming 1 job from etcd, without the contents of their stores");
+  kill_at_once(*site.leader);
+  site.leader = site.member(0);
+  site.leader->expect_err("resuming 1 job from etcd, without the contents of their stores");
   // The round restarts on an empty store, and all is added once more.
   nodes.gate.open();
   for (const auto& each : {nodes.first.get(), nodes.second.get()}) {
@@ -174,16 +174,15 @@ TEST_CASE("a standby with the leader's name is rejected, and both daemons report
   Site site;
   if (const auto why = site.why_not(); !why.empty()) return skip(why);
   site.etcd.begin();
-  site.leads = site.member(0);
-  site.leads->expect_err("this cpprund is the leader");
-  site.stands_by = std::make_unique<Command>(
+  site.leader = site.member(0);
+  site.leader->expect_err("this cpprund is the leader");
+  site.standby = std::make_unique<Command>(
       site.cluster.hosts.on(
           3, {from_build("CPPRUND"), "--host=" + Hosts::address(3), "--port=29500",
               "--status-access=none", "--name=" + Hosts::host_name(0),
               "--etcd=" + site.etcd.endpoints("http://"), "--etcd-lease=" + site.etcd_lease}),
       site.cluster.options());
-  site.stands_by->expect_err(
-      "the leader is called \"node0\" too; give each cpprund its own --name");
+  site.standby->expect_err("the leader is called \"node0\" too; give each cpprund its own --name");
   site.leader->expect_err("rejected standby");
   site.end_all();
 }

@@ -135,23 +135,23 @@ TEST_CASE("a daemon that cannot transfer leadership prints the reason and a hint
   CHECK(alone.code == 1);
   CHECK_MESSAGE(contains(alone.err, "this cpprund was started without --etcd and has no standby"),
                 alone.err);
-  site.leads->signal(SIGTERM);
-  CHECK(site.leads->wait().code == 0);
+  site.leader->signal(SIGTERM);
+  CHECK(site.leader->wait().code == 0);
   site.etcd.begin();
-  site.leads = site.member(0);
-  site.leads->expect_err("this cpprund is the leader");
+  site.leader = site.member(0);
+  site.leader->expect_err("this cpprund is the leader");
   const Ended first = site.ctl({"handover"});
   CHECK(first.code == 1);
   CHECK_MESSAGE(contains(first.err, "start another cpprund with the same --etcd and --cluster"),
                 first.err);
-  site.stands_by = site.member(3);
+  site.standby = site.member(3);
   site.leader->expect_err("is in sync and can become the leader");
   (void)site.both();
   CHECK(site.ctl({"exclude", "elsewhere", "--for=3600"}).code == 0);
   CHECK(contains(site.said({"handover"}), "\"node3\" at " + Site::place(3) + " is the leader"));
   std::swap(site.leader, site.standby);
   CHECK(contains(site.said({"include", "elsewhere"}), "nodes of elsewhere may join again"));
-  site.leads->expect_err("is in sync and can become the leader");
+  site.leader->expect_err("is in sync and can become the leader");
   site.end_all();
 }
 

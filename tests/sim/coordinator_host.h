@@ -44,7 +44,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   CoordinatorHost(Universe& universe, Program& program, const MachineClock& clock, int place,
                   Hooks hooks);
 
-  // A new coordinator, which knows nothing yet. One of several follows, until it is told otherwise.
+  // A new coordinator without any data. One of several cpprunds is a follower until further notice.
   void begin() { begin({}); }
   // A new coordinator with the records of the previous one.
   void begin_with_records() { begin(std::exchange(records_, {})); }
@@ -202,7 +202,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   std::deque<std::pair<std::uint64_t, std::function<void(bool)>>> commands_;
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;
-  std::set<LinkId> missed_something_;     // links that end for that
+  std::set<LinkId> links_with_gaps_;      // links that end because messages may be missing
   std::set<int> forgotten_;               // jobs, and others may not know it
   std::map<std::string, int> job_ports_;  // of its jobs
   std::set<std::string> recovered_;       // jobs whose store is not open yet

@@ -103,7 +103,7 @@ void Members::commit(const Fault& fault) {
     case FaultKind::coordinator_killed:
     case FaultKind::coordinator_host_dies:
       end(member, fault.kind == FaultKind::coordinator_host_dies);
-      // Somebody begins it anew.
+      // An operator starts it again.
       if (fault.value % 2 != 0) begin_in(fault.lasts, member);
       return;
     case FaultKind::coordinator_restarted:

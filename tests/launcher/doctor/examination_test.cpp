@@ -73,7 +73,7 @@ TEST_CASE("hosts are asked once all are connected, and dial each other once all 
   world.facts(1);
   REQUIRE(world.sent<Ask>());
   REQUIRE(world.last.size() == 2);  // the last is for the second host
-  CHECK(read_question(world.told<Ask>()->text).value() ==
+  CHECK(read_question(world.sent<Ask>()->text).value() ==
         Question{AskDial{{{0, "a", "10.0.0.1", 4000, "word"}}}});
   world.dialed(0);
   world.dialed(1);

@@ -47,11 +47,11 @@ struct Console {
     return nullptr;
   }
   const Stop* stopped() const {
-    const auto* told = first<Tell>();
+    const auto* sent = first<Tell>();
     return sent == nullptr ? nullptr : std::get_if<Stop>(&sent->message);
   }
   const Begin* begun() const {
-    const auto* told = first<Tell>();
+    const auto* sent = first<Tell>();
     return sent == nullptr ? nullptr : std::get_if<Begin>(&sent->message);
   }
 };

@@ -75,7 +75,7 @@ TEST_CASE("shells that have arrived stay open, however many they are") {
   CHECK(world.tell<SendTo>(Tell{Begin{}}).size() == 1000);
 }
 
-TEST_CASE("a host that is dialed again has to wait for the end of its old shell") {
+TEST_CASE("a host is dialed again only after its old shell has ended") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   world.tell<SendTo>(Ready{0});
@@ -85,7 +85,7 @@ TEST_CASE("a host that is dialed again has to wait for the end of its old shell"
   CHECK(world.those<Said>().empty());  // its end was reported before
 }
 
-TEST_CASE("terms go to a host when its cpprun is there, and not before") {
+TEST_CASE("terms are sent to a host only when its cpprun runs") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   CHECK(world.those<SendTo>().empty());
@@ -94,7 +94,7 @@ TEST_CASE("terms go to a host when its cpprun is there, and not before") {
   CHECK(std::get<Terms>(given[0].message).host == Member{0, "n0", 0});
 }
 
-TEST_CASE("a shell that says nothing is killed after a while, and told with that reason") {
+TEST_CASE("a silent shell is killed after its timeout, and the host is reported with that reason") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   world.now += reach_timeout / 2;
@@ -105,7 +105,7 @@ TEST_CASE("a shell that says nothing is killed after a while, and told with that
   CHECK(std::get<Gone>(gone.at(0).message).reason == "no response for 20 s");
 }
 
-TEST_CASE("a host that keeps printing and never answers is killed when its time is over") {
+TEST_CASE("a host that only prints is killed at the arrival timeout") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   for (int at = 0; at < 5; ++at) {
@@ -119,7 +119,7 @@ TEST_CASE("a host that keeps printing and never answers is killed when its time 
         "no response from cpprun within 60 s, only other output");
 }
 
-TEST_CASE("a host whose program is there and never says where it is has the same time") {
+TEST_CASE("a host whose cpprun never reports its address is killed at the same timeout") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   world.tell<SendTo>(Ready{0});
@@ -130,7 +130,7 @@ TEST_CASE("a host whose program is there and never says where it is has the same
   CHECK(world.wait<Kill>(std::chrono::seconds(10)).size() == 1);
 }
 
-TEST_CASE("a host that has arrived in time is there as long as it is heard") {
+TEST_CASE("a host that arrived in time stays connected as long as it sends") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   world.tell<SendTo>(Ready{0});
@@ -141,7 +141,7 @@ TEST_CASE("a host that has arrived in time is there as long as it is heard") {
   }
 }
 
-TEST_CASE("a connection that has died without a word is noticed by its silence") {
+TEST_CASE("a dead connection is detected by its silence") {
   World world;
   world.tell<Start>(Dial{hosts(1)});
   world.tell<SendTo>(Ready{0});
@@ -167,7 +167,7 @@ TEST_CASE("a host that has ended is not lost when its shell ends") {
   CHECK(world.shells.empty());
 }
 
-TEST_CASE("a stop goes to all that are there, and ends the dialing of the others") {
+TEST_CASE("a stop is sent to all connected hosts and ends the dialing of the others") {
   World world;
   world.tell<Start>(Dial{hosts(dials_max + 1)});
   world.tell<SendTo>(Ready{0});
@@ -181,7 +181,7 @@ TEST_CASE("a stop goes to all that are there, and ends the dialing of the others
   CHECK(world.tell<Start>(ShellEnded{1, "killed"}).empty());
 }
 
-TEST_CASE("a beginning for one host goes only there") {
+TEST_CASE("a start for one host is sent only to that host") {
   World world;
   for (const auto& each : world.tell<Start>(Dial{hosts(2)})) {
     world.tell<SendTo>(Ready{each.host.number});

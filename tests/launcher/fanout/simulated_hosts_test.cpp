@@ -140,7 +140,7 @@ Wanted thousand(int at_least, bool elastic) {
 
 }  // namespace
 
-TEST_CASE("a thousand hosts are there after a few ways, and 64 are dialed at a time") {
+TEST_CASE("a thousand hosts connect within a few round trips, dialed 64 at a time") {
   SimulatedHosts world(thousand(1000, false), {});
   world.run([&] { return world.begun == 1000; });
   CHECK(world.now_ - TimePoint{} < std::chrono::milliseconds(60));

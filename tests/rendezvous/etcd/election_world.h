@@ -69,7 +69,7 @@ class ElectionWorld {
     bool is_stopped = false;
     bool is_waking = false;                        // it handles the events of its suspension
     std::vector<std::function<void()>> held = {};  // events during its suspension
-    std::uint64_t number = 0;                      // of its last wish
+    std::uint64_t number = 0;                      // of its last request
     bool is_wanted = true;
     bool is_withdrawn = false;
     std::vector<std::string> synced = {};

@@ -238,7 +238,8 @@ TEST_CASE("a leader with the same name at another address is followed") {
   CHECK(again.server.followed().reason == "the lease of its previous run has not ended yet");
 }
 
-// --- who stands by for whom ----------------------------------------------------------------------
+// --- which member follows which
+// ----------------------------------------------------------------------
 
 TEST_CASE("a member that lost leadership follows the next leader") {
   StagedLeader alpha;
