@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "proto/time_use.h"
 
@@ -23,7 +24,11 @@ TEST_CASE("the page is its source file without indentation and script comments")
     line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
     if (!line.starts_with("//")) source += line + "\n";
   }
-  CHECK(status_page().body == source);
+  // This build has no CPPRUN_DOCS_URL, so there is no link in this place.
+  constexpr std::string_view place = "<!--docs-->";
+  const auto at = source.find(place);
+  REQUIRE(at != std::string::npos);
+  CHECK(status_page().body == source.erase(at, place.size()));
   CHECK(source.size() > 4000);
 }
 
