@@ -36,23 +36,29 @@ function(cpprun_find_header variable header)
   find_path(${variable} ${header} REQUIRED)
 endfunction()
 
-# fmt as an archive of our own (see fmt_archive.cpp); header-only if its internals have changed.
+# Adds the {fmt} of these include directories as an archive of our own (see fmt_archive.cpp), unless
+# its internals have changed.
+function(cpprun_add_fmt name includes)
+  set(directory "${PROJECT_SOURCE_DIR}/cmake")
+  if(NOT DEFINED ${name}_works)
+    try_compile(${name}_works "${CMAKE_BINARY_DIR}/${name}_check"
+      SOURCES "${directory}/fmt_archive.cpp" "${directory}/fmt_archive_check.cpp"
+      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${includes}" CXX_STANDARD 20)
+  endif()
+  if(${name}_works)
+    add_library(${name} STATIC "${directory}/fmt_archive.cpp")
+    target_include_directories(${name} SYSTEM PRIVATE ${includes})
+  endif()
+endfunction()
+
+# If there is no archive, each unit compiles all of fmt.
 cpprun_find_header(CPPRUN_FMT_INCLUDE fmt/format.h)
-if(NOT DEFINED CPPRUN_FMT_ARCHIVE_WORKS)
-  try_compile(CPPRUN_FMT_ARCHIVE_WORKS "${CMAKE_BINARY_DIR}/fmt_archive_check"
-    SOURCES "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp"
-            "${CMAKE_CURRENT_LIST_DIR}/fmt_archive_check.cpp"
-    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${CPPRUN_FMT_INCLUDE}" CXX_STANDARD 20)
-endif()
-if(CPPRUN_FMT_ARCHIVE_WORKS)
-  add_library(cpprun_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_archive.cpp")
-  set(fmt_seen_by PUBLIC)  # needed for the archive itself too, if fmt is not in a default path
-else()
+cpprun_add_fmt(cpprun_fmt "${CPPRUN_FMT_INCLUDE}")
+if(NOT TARGET cpprun_fmt)
   add_library(cpprun_fmt INTERFACE)
   target_compile_definitions(cpprun_fmt INTERFACE FMT_HEADER_ONLY=1)
-  set(fmt_seen_by INTERFACE)
 endif()
-target_include_directories(cpprun_fmt SYSTEM ${fmt_seen_by}
+target_include_directories(cpprun_fmt SYSTEM INTERFACE
   "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
 add_library(fmt::fmt ALIAS cpprun_fmt)
 find_package(nlohmann_json REQUIRED)
@@ -88,12 +94,11 @@ if(CPPRUN_SANITIZE)
     # With sanitizers, g++ 12 warns of uninitialised variables in the standard library.
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(cpprun_sanitize INTERFACE -fsanitize=${CPPRUN_SANITIZE})
-  # g++ 13, clang 15 and later look for uses of a stack frame after its function returned. That
-  # makes the programs several times slower, so that nodes miss their leases.
+  # g++ 13 and later look for uses of a stack frame after its function returned. That makes the
+  # programs several times slower, so that nodes miss their leases. g++ 12 does not.
   if(CPPRUN_SANITIZE MATCHES address)
     target_compile_options(cpprun_sanitize INTERFACE
-      $<$<CXX_COMPILER_ID:GNU>:--param=asan-use-after-return=0>
-      $<$<CXX_COMPILER_ID:Clang>:-fsanitize-address-use-after-return=never>)
+      $<$<CXX_COMPILER_ID:GNU>:--param=asan-use-after-return=0>)
   endif()
 else()
   # At run time, cpprun and cpprund need only the C library.
