@@ -103,7 +103,10 @@ class Shells::Impl : public std::enable_shared_from_this<Impl> {
     if (is_over_) return;
     const bool was_empty = machine_.empty();
     perform(machine_.handle(now(), event));
-    arm();
+    // Output makes no deadline earlier than the armed one, and many hosts send much of it.
+    const bool is_output =
+        std::holds_alternative<Said>(event) || std::holds_alternative<Alive>(event);
+    if (!is_output || !armed_) arm();
     if (idle_ && !was_empty && machine_.empty()) asio::post(context_, idle_);
   }
   void when_idle(std::function<void()> idle) { idle_ = std::move(idle); }
