@@ -14,7 +14,7 @@ namespace cpprun::doctor {
 struct Finding {
   std::string host;  // the host to fix, as given by the user
   std::string what;  // a clause
-  std::string hint;  // a hint, also a clause
+  std::string hint;  // also a clause
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 

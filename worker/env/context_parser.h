@@ -28,7 +28,7 @@ class Variables {
   // Absent if not set. Absent with an error if not a whole number from `least` to `most`.
   std::optional<int> number(std::string_view name, int least, int most);
   int number_or(std::string_view name, int least, int most, int fallback);
-  // Like number(), but a missing variable is an error too; `hint` is its hint.
+  // Like number(), but a missing variable is an error too; `hint` says how to set it.
   int required(std::string_view name, int least, int most, std::string_view hint);
 
   void add_error(std::string error);
