@@ -63,7 +63,7 @@ TEST_CASE("a rule about words has words, and its first ones lead to its cause") 
   }
 }
 
-TEST_CASE("docs/failures.md lists every cause with its description and its group") {
+TEST_CASE("docs/failures.md lists every cause with its description, its group and its hint") {
   const char* const directory = std::getenv("CPPRUN_SOURCE_DIRECTORY");
   REQUIRE(directory != nullptr);
   std::ifstream file(std::string(directory) + "/docs/failures.md");
@@ -75,7 +75,7 @@ TEST_CASE("docs/failures.md lists every cause with its description and its group
       if (is_in) row += "`" + std::string(group.name) + "` ";
     }
     CAPTURE(row);
-    CHECK(page.find(row + "|\n") != std::string::npos);
+    CHECK(page.find(row + "| " + std::string(each.advice) + " |\n") != std::string::npos);
   }
 }
 
