@@ -464,11 +464,19 @@ static_assert(operations.size() == std::variant_size_v<Request>);
 
 }  // namespace
 
+void encode(const Value& reply, std::string& out) {
+  put_text(reply.value, out);
+}
+
+void encode(const Number& reply, std::string& out) {
+  put(reply.number, out);
+}
+
 void encode(const Reply& reply, std::string& out) {
   std::visit(Overloaded{
                  [&](const Pong& pong) { put(pong.nonce, out); },
-                 [&](const Value& value) { put_text(value.value, out); },
-                 [&](const Number& number) { put(number.number, out); },
+                 [&](const Value& value) { encode(value, out); },
+                 [&](const Number& number) { encode(number, out); },
                  [&](const Checked& checked) { put_byte(checked.ready ? 0 : 1, out); },
                  [&](const Waited& waited) { put_byte(waited.cancelled ? 1 : 0, out); },
                  [&](const Values& values) { put_texts(values.values, out); },

@@ -180,6 +180,8 @@ class ReplyDecoder {
 
 // The same in every dialect.
 void encode(const Reply& reply, std::string& out);
+void encode(const Value& reply, std::string& out);
+void encode(const Number& reply, std::string& out);
 
 // The number of bytes that encode() would append; for rejecting a reply that is too large.
 std::uint64_t encoded_size(const Reply& reply);

@@ -118,6 +118,42 @@ void Store::let_go() {
   if (!retained_values_.empty()) retained_values_.clear();
 }
 
+bool Store::apply_alone(ConnectionId from, const c10d::Request& request, AccountId account,
+                        std::string& reply) {
+  let_go();
+  if (takes_all_ || (!parked_.empty() && parked_.contains(from))) return false;
+  if (const auto* get = std::get_if<c10d::Get>(&request)) {
+    const StoredValue* value = value_of(get->key);
+    if (value != nullptr && !is_shown_copied(*value)) return false;
+    c10d::encode(value == nullptr ? c10d::Value{} : c10d::Value{*value->view()}, reply);
+    return true;
+  }
+  const auto* const set = std::get_if<c10d::Set>(&request);
+  const auto* const add = std::get_if<c10d::Add>(&request);
+  if ((set == nullptr && add == nullptr) || !waiters_.empty() || !watchers_.empty()) return false;
+  const std::string_view key = set != nullptr ? set->key : add->key;
+  const std::size_t bytes = set != nullptr ? set->value.size() : bounds::store_number_digits_max;
+  auto* const found = values_.find(key);
+  if (found == nullptr || bytes >= bounds::store_shared_bytes_min ||
+      !accounting_->has_room(account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
+    return false;
+  }
+  const auto put = [&](std::string_view value) {
+    origin_.account = account;
+    found->second.value.assign(*accounting_, origin_, value);
+    charge_for(found->second, key);
+  };
+  if (set != nullptr) {
+    put(set->value);
+    return true;
+  }
+  const std::optional<std::int64_t> sum = counted(found, add->delta);
+  if (!sum) return false;
+  c10d::encode(c10d::Number{*sum}, reply);
+  put(Decimal(*sum).text());
+  return true;
+}
+
 // --- requests ----------------------------------------------------------------------------------
 
 void Store::on(ConnectionId /*from*/, const c10d::Validate& /*request*/, Actions& /*actions*/) {}
@@ -161,10 +197,11 @@ void Store::on(ConnectionId from, const c10d::Get& request, Actions& actions) {
 }
 
 void Store::on(ConnectionId from, const c10d::Add& request, Actions& actions) {
-  const std::optional<std::int64_t> sum = counted(request.key, request.delta);
+  auto* const found = values_.find(request.key);
+  const std::optional<std::int64_t> sum = counted(found, request.delta);
   if (!sum) return drop_non_number(from, "ADD", request.key, actions);
   answer(from, c10d::Number{*sum}, actions);
-  store(request.key, Decimal(*sum).text(), actions);
+  store(found, request.key, Decimal(*sum).text(), actions);
   wake_all(request.key, actions);
 }
 
@@ -318,19 +355,19 @@ const StoredValue* Store::value_of(std::string_view key) const {
   return found == nullptr ? nullptr : &found->second.value;
 }
 
-std::optional<std::int64_t> Store::counted(std::string_view key, std::int64_t delta) const {
-  const StoredValue* found = value_of(key);
+std::optional<std::int64_t> Store::counted(const KeyMap<Stored>::Entry* found, std::int64_t delta) {
   if (found == nullptr) return delta;
-  const auto view = found->view();
+  const StoredValue& value = found->second.value;
+  const auto view = value.view();
   const std::optional<std::int64_t> number =
       view ? parse_counter(view->substr(0, counter_bytes_max))
-           : parse_counter(found->beginning(counter_bytes_max));
+           : parse_counter(value.beginning(counter_bytes_max));
   if (!number) return std::nullopt;
   return wrapping_sum(*number, delta);
 }
 
-void Store::store(std::string_view key, std::string_view value, Actions& actions) {
-  auto* found = values_.find(key);
+void Store::store(KeyMap<Stored>::Entry* found, std::string_view key, std::string_view value,
+                  Actions& actions) {
   if (found == nullptr) {
     // Created before there is a key for it, because memory for it may be lacking.
     StoredValue made(*accounting_, origin_, value);
@@ -378,9 +415,10 @@ void Store::drop_non_number(ConnectionId from, std::string_view operation, std::
 // watch one.
 
 void Store::on(ConnectionId from, const c10d::Barrier& request, Actions& actions) {
-  const std::optional<std::int64_t> arrived = counted(request.key, 1);
+  auto* const found = values_.find(request.key);
+  const std::optional<std::int64_t> arrived = counted(found, 1);
   if (!arrived) return drop_non_number(from, "BARRIER", request.key, actions);
-  store(request.key, std::to_string(*arrived), actions);
+  store(found, request.key, Decimal(*arrived).text(), actions);
   if (*arrived >= request.world_size) {
     actions.emplace_back(Answer{from, c10d::Waited{}});
     return wake_all(request.key, actions);

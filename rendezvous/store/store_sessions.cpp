@@ -57,11 +57,6 @@ std::size_t StoreSessions::close_port(std::uint32_t port, const std::string& rea
   return doomed_.add_all_of(port, table_, reason, /*with_unidentified=*/true);
 }
 
-Store* StoreSessions::store_of(const Session& session) const {
-  const FindStore& find = ports_[session.port].store;
-  return find ? &find() : nullptr;
-}
-
 // --- connections --------------------------------------------------------------------------------
 
 ConnectionId StoreSessions::open(int socket, const PeerAddress& peer, std::uint32_t port,
@@ -331,11 +326,17 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
     backlog.listing->asked = complete.size;
     return turns_.decide_later(session);
   }
-  if (LongRequest::is_one(complete.request, visit.memory())) {
+  if (visit.inbox != nullptr && LongRequest::is_one(complete.request, visit.memory())) {
     return begin_long(session, complete, {session.account, visit.memory()});
   }
   const ConnectionId from = session.id;
   const std::size_t replies_before = replies_.size();
+  if (visit.inbox == nullptr &&
+      store.apply_alone(from, complete.request, session.account, replies_)) {
+    if (StoreJournal* const journal = journal_of(session)) journal->decided(from, complete.size);
+    const std::size_t replied = replies_.size() - replies_before;
+    return spend(bounds::store_work_of_request * (replied == 0 ? 1 : 2) + complete.size + replied);
+  }
   begin_deciding();
   store.apply(from, complete.request, decided_, {session.account, visit.memory()});
   tell_journal(session, complete);

@@ -218,7 +218,10 @@ class StoreSessions {
   // --- connections ---
   StoreJournal* journal_of(const Session& session) const { return ports_[session.port].journal; }
   bool is_replayed(const Session& session) const { return ports_[session.port].is_replayed; }
-  Store* store_of(const Session& session) const;
+  Store* store_of(const Session& session) const {
+    const FindStore& find = ports_[session.port].store;
+    return find ? &find() : nullptr;
+  }
   // Null if that connection is gone or about to be closed.
   Session* heard(ConnectionId id) {
     Session* const session = table_.find(id);

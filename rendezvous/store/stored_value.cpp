@@ -117,12 +117,6 @@ bool operator==(const IoSlices& left, const IoSlices& right) {
 
 // --- values ------------------------------------------------------------------------------------
 
-std::optional<std::string_view> StoredValue::view() const {
-  if (!large_) return small_;
-  if (large_->slices.size() == 1) return large_->slices.front().view();
-  return std::nullopt;
-}
-
 std::string StoredValue::beginning(std::size_t bytes_max) const {
   if (!large_) return small_.substr(0, bytes_max);
   std::string text;
@@ -220,6 +214,13 @@ StoredValue StoredValue::snapshot() const {
 }
 
 std::optional<std::int64_t> parse_counter(std::string_view text) {
+  std::int64_t number = 0;
+  // As ADD wrote it itself, which is the usual case.
+  if (text.size() < bounds::store_number_digits_max) {
+    const char* const end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number);
+    if (at == end && error == std::errc{}) return number;
+  }
   const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
   if (start == std::string_view::npos || start > bounds::store_number_blanks_max) {
     return std::nullopt;
@@ -234,7 +235,6 @@ std::optional<std::int64_t> parse_counter(std::string_view text) {
   if (std::min(end_of_digits, text.size()) > sign + bounds::store_number_digits_max) {
     return std::nullopt;
   }
-  std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{}) return std::nullopt;
   return number;

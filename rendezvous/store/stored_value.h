@@ -88,7 +88,11 @@ class StoredValue {
   // Bytes that are not in a chunk.
   std::size_t own_bytes() const { return small_.size(); }
   // All of it, in place; nothing if it is in several pieces.
-  std::optional<std::string_view> view() const;
+  std::optional<std::string_view> view() const {
+    if (!large_) return small_;
+    if (large_->slices.size() == 1) return large_->slices.front().view();
+    return std::nullopt;
+  }
   // Its beginning: at most that many bytes, in one piece.
   std::string beginning(std::size_t bytes_max) const;
   bool equals(std::string_view bytes) const;

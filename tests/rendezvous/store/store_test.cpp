@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+#include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "proto/c10d/codec.h"
@@ -38,6 +41,66 @@ TEST_CASE("a value is the last one set, and empty if there is none") {
   CHECK(world.apply(bob, Get{"a"}) == only(bob, Value{"1"}));
   world.apply(bob, Set{"a", "two"});
   CHECK(world.get("a") == "two");
+}
+
+TEST_CASE("apply_alone() gives the replies of apply(), and books the same") {
+  const auto with_limit = [] {
+    return std::make_shared<MemoryAccounting>(MemoryLimits{.bytes_max = 40'000});
+  };
+  const auto one = with_limit();
+  const auto two = with_limit();
+  Store quick(one);
+  Store plain(two);
+  const std::vector<std::string> keys = {"", "a", "a key of more than sixteen bytes", "n", "m"};
+  const std::vector<std::string> values = {
+      "", "1", " -20", "text", std::string(3'000, 'x'), std::string(70'000, 'y')};
+  std::mt19937 random(7);
+  const auto one_of = [&random](const auto& list) -> const auto& {
+    return list[random() % list.size()];
+  };
+  int alone = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const ConnectionId from{1 + random() % 3};
+    const std::string& key = one_of(keys);
+    const Bytes named[] = {key};
+    const std::vector<Request> choice = {
+        Get{key},
+        Set{key, one_of(values)},
+        Add{key, static_cast<std::int64_t>(random() % 100) - 50},
+        Get{key},
+        Set{key, "4"},
+        Add{key, 1},
+        step % 50 == 0 ? Request{Wait{named}} : Request{Get{key}},
+        step % 99 == 0 ? Request{WatchKey{key}} : Request{Get{key}},
+        DeleteKey{key}};
+    const Request& request = one_of(choice);
+    Actions expected;
+    plain.apply(from, request, expected);
+    std::string reply;
+    Actions actions;
+    if (quick.apply_alone(from, request, {}, reply)) {
+      ++alone;
+      std::string encoded;
+      for (const Action& action : expected) {
+        REQUIRE(std::get<Answer>(action).to == from);
+        encode(std::get<Answer>(action).reply, encoded);
+      }
+      REQUIRE(reply == encoded);
+    } else {
+      REQUIRE(reply.empty());
+      quick.apply(from, request, actions);
+      REQUIRE(actions == expected);
+    }
+    REQUIRE(one->bytes_held() == two->bytes_held());
+    if (step % 500 == 0) {
+      for (const ConnectionId each : {alice, bob, carol}) {
+        Actions left;
+        quick.forget(each, left);
+        plain.forget(each, left);
+      }
+    }
+  }
+  CHECK(alone > 1'000);
 }
 
 TEST_CASE("keys and values may hold any bytes, or none") {
