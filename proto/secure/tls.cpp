@@ -9,7 +9,6 @@
 #include <array>
 #include <cassert>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "proto/bounds.h"
@@ -40,392 +39,6 @@ std::string names_of(const Secrets& secrets) {
   }
   return names;
 }
-
-// A TLS connection as bytes in and bytes out: what both kinds of channels share.
-struct TlsEngine {
-  const std::shared_ptr<const void> owner;  // of the context and of the table of functions
-  const OpenSsl& openssl;
-  SSL* ssl = nullptr;
-  BIO* incoming = nullptr;
-  BIO* outgoing = nullptr;
-  std::string heard = {};
-  std::string unsaid = {};  // data to send before the handshake is done
-  std::string reason = {};
-  bool is_established = false;
-  bool is_finished = false;
-
-  TlsEngine(std::shared_ptr<const void> keeps, const OpenSsl& table, SSL_CTX* context)
-      : owner(std::move(keeps)), openssl(table), ssl(openssl.SSL_new(context)) {
-    if (ssl == nullptr) throw std::bad_alloc();
-  }
-  TlsEngine(const TlsEngine&) = delete;
-  TlsEngine& operator=(const TlsEngine&) = delete;
-  virtual ~TlsEngine() { openssl.SSL_free(ssl); }  // frees both BIOs
-
-  // Advances the handshake as far as possible.
-  virtual bool shake_hands() = 0;
-  // The reason for the end of the connection, from OpenSSL's error.
-  virtual std::string why(unsigned long error) const = 0;
-
-  bool open() {
-    incoming = openssl.BIO_new(openssl.BIO_s_mem());
-    outgoing = openssl.BIO_new(openssl.BIO_s_mem());
-    if (incoming == nullptr || outgoing == nullptr) return false;
-    openssl.SSL_set_bio(ssl, incoming, outgoing);
-    return true;
-  }
-
-  bool hear(std::string_view bytes) {
-    if (!reason.empty()) return false;
-    while (!bytes.empty()) {
-      const std::string_view some = bytes.substr(0, chunk_bytes);
-      bytes.remove_prefix(some.size());
-      const int size = static_cast<int>(some.size());
-      if (openssl.BIO_write(incoming, some.data(), size) != size) throw std::bad_alloc();
-      if (!is_established && !shake_hands()) return false;
-      if (is_established && !read()) return false;
-    }
-    return true;
-  }
-
-  bool say(std::string_view bytes) {
-    if (!reason.empty()) return false;
-    if (bytes.empty()) return true;
-    if (is_established) return write(bytes);
-    unsaid += bytes;
-    return true;
-  }
-
-  // The handshake is done.
-  bool establish() {
-    is_established = true;
-    const std::string first = std::exchange(unsaid, {});
-    return first.empty() || write(first);
-  }
-
-  bool write(std::string_view bytes) {
-    openssl.ERR_clear_error();
-    const int result = openssl.SSL_write(ssl, bytes.data(), static_cast<int>(bytes.size()));
-    // A memory BIO takes all of it.
-    return result > 0 || is_only_waiting(result);
-  }
-
-  bool read() {
-    while (true) {
-      const std::size_t before = heard.size();
-      heard.resize(before + chunk_bytes);
-      openssl.ERR_clear_error();
-      const int result = openssl.SSL_read(ssl, heard.data() + before, chunk_bytes);
-      heard.resize(before + static_cast<std::size_t>(std::max(result, 0)));
-      if (result <= 0) return is_only_waiting(result);
-    }
-  }
-
-  bool is_only_waiting(int result) {
-    const int what = openssl.SSL_get_error(ssl, result);
-    if (what == SSL_ERROR_WANT_READ) return true;
-    if (what == SSL_ERROR_ZERO_RETURN) {
-      is_finished = true;
-      return true;
-    }
-    return end(why(openssl.ERR_get_error()));
-  }
-
-  bool end(std::string because) {
-    reason = std::move(because);
-    return false;
-  }
-
-  std::string take_outgoing() const {
-    const auto waiting = openssl.BIO_ctrl(outgoing, BIO_CTRL_PENDING, 0, nullptr);
-    std::string bytes(static_cast<std::size_t>(waiting), '\0');
-    if (bytes.empty()) return bytes;
-    const int taken = openssl.BIO_read(outgoing, bytes.data(), static_cast<int>(bytes.size()));
-    assert(taken == static_cast<int>(bytes.size()));
-    (void)taken;
-    return bytes;
-  }
-};
-
-}  // namespace
-
-struct SecureContext::Inside {
-  OpenSsl openssl;
-  Secrets secrets;
-  bool is_server;
-  SSL_CTX* context;
-
-  Inside(const OpenSsl& table, Secrets valid, bool serves, SSL_CTX* settings)
-      : openssl(table), secrets(std::move(valid)), is_server(serves), context(settings) {}
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  ~Inside() { openssl.SSL_CTX_free(context); }
-};
-
-struct SecureChannel::Inside : TlsEngine {
-  const Secrets& secrets;
-  const bool is_server;
-  std::string secret_id = {};                 // in use, or offered and rejected
-  std::string identity = {};                  // its identity as the client sends it
-  std::shared_ptr<const Key> found_key = {};  // the key found for it
-  bool was_offered = false;                   // the peer has named a secret
-  bool is_known = false;                      // and it is one of this side's
-
-  // OpenSSL's callbacks get no user argument: this is the channel of the current handshake.
-  static thread_local Inside* shaking;
-
-  explicit Inside(const std::shared_ptr<SecureContext>& its)
-      : TlsEngine(its, its->inside_->openssl, its->inside_->context),
-        secrets(its->inside_->secrets),
-        is_server(its->inside_->is_server) {
-    if (!open()) throw std::bad_alloc();
-    if (is_server) {
-      openssl.SSL_set_accept_state(ssl);
-    } else {
-      openssl.SSL_set_connect_state(ssl);
-    }
-  }
-
-  Session session_of(const Secret& secret) const {
-    Session session(openssl.SSL_SESSION_new(), FreeSession{&openssl});
-    Key key = derive_key(openssl, *secret.key, link_purpose);
-    const SSL_CIPHER* const cipher = openssl.SSL_CIPHER_find(ssl, cipher_number.data());
-    const bool is_made =
-        session && cipher != nullptr &&
-        openssl.SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) == 1 &&
-        openssl.SSL_SESSION_set_cipher(session.get(), cipher) == 1 &&
-        openssl.SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1;
-    explicit_bzero(key.data(), key.size());
-    if (!is_made) session.reset();
-    return session;
-  }
-
-  // Client: offers its secret.
-  static int offer(SSL*, const EVP_MD* digest, const unsigned char** identity, std::size_t* length,
-                   SSL_SESSION** session) {
-    Inside& channel = *shaking;
-    const Secret& secret = channel.secrets.front();
-    Session made = channel.session_of(secret);
-    *session = nullptr;
-    *length = 0;
-    if (!made) return 0;
-    // Called again after the server chose a hash; only one is supported.
-    const auto& openssl = channel.openssl;
-    const SSL_CIPHER* const cipher = openssl.SSL_SESSION_get0_cipher(made.get());
-    if (digest != nullptr && digest != openssl.SSL_CIPHER_get_handshake_digest(cipher)) return 1;
-    channel.identity = fmt::format("{}{}", identity_prefix, secret.id);
-    *identity = reinterpret_cast<const unsigned char*>(channel.identity.data());
-    *length = channel.identity.size();
-    *session = made.release();
-    return 1;
-  }
-
-  // Server: finds the offered secret. Without one, OpenSSL looks for a certificate, and there is
-  // none.
-  static int find(SSL*, const unsigned char* identity, std::size_t length, SSL_SESSION** session) {
-    Inside& channel = *shaking;
-    *session = nullptr;
-    std::string_view named(reinterpret_cast<const char*>(identity), length);
-    if (!named.starts_with(identity_prefix)) return 1;
-    named.remove_prefix(identity_prefix.size());
-    if (!is_secret_id(named)) return 1;
-    channel.was_offered = true;
-    channel.secret_id = named;
-    const Secret* const secret = find_secret(channel.secrets, named);
-    if (secret == nullptr) return 1;
-    channel.is_known = true;
-    channel.found_key = secret->key;
-    *session = channel.session_of(*secret).release();
-    return *session == nullptr ? 0 : 1;
-  }
-
-  bool shake_hands() override {
-    openssl.ERR_clear_error();
-    shaking = this;
-    const int result = openssl.SSL_do_handshake(ssl);
-    shaking = nullptr;
-    if (result != 1) return is_only_waiting(result);
-    // OpenSSL would also have accepted a certificate.
-    if (openssl.SSL_session_reused(ssl) != 1)
-      return end("the peer has not proved that it has the secret");
-    forget_key();
-    return establish();
-  }
-
-  // OpenSSL keeps the key for session resumption, and a core file would contain it.
-  void forget_key() const {
-    const Key nothing{};
-    openssl.SSL_SESSION_set1_master_key(openssl.SSL_get_session(ssl), nothing.data(),
-                                        nothing.size());
-  }
-
-  std::string why(unsigned long error) const override {
-    const int number = ERR_GET_REASON(error);
-    if (!is_established) {
-      if (auto known = is_server ? why_refused(number) : why_not_taken(error)) return *known;
-    }
-    const char* const text = openssl.ERR_reason_error_string(error);
-    return fmt::format("TLS error ({})", text == nullptr ? "no reason given" : text);
-  }
-
-  // Server: why the client was rejected.
-  std::optional<std::string> why_refused(int number) const {
-    if (number == SSL_R_BINDER_DOES_NOT_VERIFY) {
-      return fmt::format(
-          "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
-          "from one to the other",
-          secret_id);
-    }
-    if (was_offered && !is_known) {
-      return fmt::format("wrong secret: the client has \"{}\", and this side has {}", secret_id,
-                         names_of(secrets));
-    }
-    if (!was_offered) return "a TLS client that has no cpprun secret";
-    return std::nullopt;
-  }
-
-  // Client: why the server rejected this side, by the alert it sent.
-  std::optional<std::string> why_not_taken(unsigned long error) const {
-    const int alert = alert_of(error);
-    if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
-      return fmt::format(
-          "this side uses secret \"{}\", but the server has none; use the same secret on both, or "
-          "no secret on either",
-          secret_id);
-    }
-    if (alert == SSL_AD_HANDSHAKE_FAILURE) {
-      return fmt::format("wrong secret: the server does not have \"{}\"", secret_id);
-    }
-    // OpenSSL before 3.5 sends the first, OpenSSL 3.5 and RFC 8446 the second.
-    if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {
-      return fmt::format(
-          "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
-          "from one to the other",
-          secret_id);
-    }
-    const int number = ERR_GET_REASON(error);
-    if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
-      return "the response is not TLS; check that a cpprun master with a secret listens there";
-    }
-    return std::nullopt;
-  }
-};
-
-thread_local SecureChannel::Inside* SecureChannel::Inside::shaking = nullptr;
-
-SecureContext::SecureContext(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
-SecureContext::~SecureContext() = default;
-
-Result<std::shared_ptr<SecureContext>> SecureContext::of_client(const OpenSsl& openssl,
-                                                                Secret secret) {
-  return make(openssl, {std::move(secret)}, /*is_server=*/false);
-}
-
-Result<std::shared_ptr<SecureContext>> SecureContext::of_server(const OpenSsl& openssl,
-                                                                Secrets secrets) {
-  return make(openssl, std::move(secrets), /*is_server=*/true);
-}
-
-Result<std::shared_ptr<SecureContext>> SecureContext::make(const OpenSsl& openssl, Secrets secrets,
-                                                           bool is_server) {
-  const auto* const method = is_server ? openssl.TLS_server_method() : openssl.TLS_client_method();
-  SSL_CTX* const context = openssl.SSL_CTX_new(method);
-  if (context == nullptr) return failure("OpenSSL is out of memory");
-  auto inside = std::make_unique<Inside>(openssl, std::move(secrets), is_server, context);
-  const auto control = [&](int what, long number, const void* pointer) {
-    return openssl.SSL_CTX_ctrl(context, what, number, const_cast<void*>(pointer)) != 0;
-  };
-  const bool is_set = control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) &&
-                      openssl.SSL_CTX_set_ciphersuites(context, cipher_name) == 1 &&
-                      control(SSL_CTRL_SET_GROUPS_LIST, 0, "X25519") &&
-                      openssl.SSL_CTX_set_num_tickets(context, 0) == 1;
-  if (!is_set)
-    return failure(
-        "the OpenSSL of this machine does not support TLS 1.3 with X25519 and AES-128-GCM");
-  // Idle connections keep no buffers.
-  control(SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
-  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
-  if (is_server) {
-    openssl.SSL_CTX_set_psk_find_session_callback(context, &SecureChannel::Inside::find);
-  } else {
-    // A server that presents a certificate instead is rejected, since no CA is trusted here.
-    openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-    openssl.SSL_CTX_set_psk_use_session_callback(context, &SecureChannel::Inside::offer);
-  }
-  return std::shared_ptr<SecureContext>(new SecureContext(std::move(inside)));
-}
-
-const Secrets& SecureContext::secrets() const {
-  return inside_->secrets;
-}
-
-const OpenSsl& SecureContext::openssl() const {
-  return inside_->openssl;
-}
-
-void SecureContext::replace(Secrets secrets) {
-  inside_->secrets = std::move(secrets);
-}
-
-SecureChannel::SecureChannel(const std::shared_ptr<SecureContext>& context)
-    : inside_(std::make_unique<Inside>(context)) {
-  if (inside_->is_server) return;
-  inside_->secret_id = inside_->secrets.front().id;
-  inside_->shake_hands();
-}
-
-SecureChannel::~SecureChannel() = default;
-
-bool SecureChannel::hear(std::string_view bytes) {
-  return inside_->hear(bytes);
-}
-
-bool SecureChannel::say(std::string_view bytes) {
-  return inside_->say(bytes);
-}
-
-void SecureChannel::finish() {
-  if (inside_->is_established && inside_->reason.empty()) {
-    // Sends close_notify; the reply is not awaited.
-    (void)inside_->openssl.SSL_shutdown(inside_->ssl);
-  }
-}
-
-std::string SecureChannel::take_heard() {
-  return std::exchange(inside_->heard, {});
-}
-
-std::string SecureChannel::take_outgoing() {
-  return inside_->take_outgoing();
-}
-
-bool SecureChannel::is_established() const {
-  return inside_->is_established;
-}
-
-bool SecureChannel::is_finished() const {
-  return inside_->is_finished;
-}
-
-std::size_t SecureChannel::bytes_held() const {
-  const bool has_torn_record = inside_->openssl.SSL_has_pending(inside_->ssl) == 1;
-  return bounds::secure_channel_bytes + (has_torn_record ? bounds::secure_record_bytes : 0);
-}
-
-const std::string& SecureChannel::secret_id() const {
-  return inside_->secret_id;
-}
-
-bool SecureChannel::is_valid_still() const {
-  const Secret* const secret = find_secret(inside_->secrets, inside_->secret_id);
-  return secret != nullptr && (!inside_->found_key || *secret->key == *inside_->found_key);
-}
-
-const std::string& SecureChannel::reason() const {
-  return inside_->reason;
-}
-
-namespace {
 
 // There is no user to ask for a password.
 int no_password(char*, int, int, void*) {
@@ -530,27 +143,136 @@ bool is_address(std::string_view host) {
          host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
+// The reply is no TLS at all.
+bool is_no_tls(int number) {
+  return number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG;
+}
+
+const char* text_or_none(const char* text) {
+  return text == nullptr ? "no reason given" : text;
+}
+
 }  // namespace
 
-struct TlsClientContext::Inside {
-  OpenSsl openssl;
-  SSL_CTX* context;
+// How both sides find the secret. OpenSSL's callbacks get no user argument: `shaking` is the
+// channel of the current handshake.
+struct PskCallbacks {
+  static thread_local SecureChannel* shaking;
 
-  Inside(const OpenSsl& table, SSL_CTX* settings) : openssl(table), context(settings) {}
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  ~Inside() { openssl.SSL_CTX_free(context); }
+  static Session session_of(const SecureChannel& channel, const Secret& secret) {
+    const OpenSsl& openssl = channel.openssl_;
+    Session session(openssl.SSL_SESSION_new(), FreeSession{&openssl});
+    Key key = derive_key(openssl, *secret.key, link_purpose);
+    const SSL_CIPHER* const cipher =
+        openssl.SSL_CIPHER_find(channel.ssl_.get(), cipher_number.data());
+    const bool is_made =
+        session && cipher != nullptr &&
+        openssl.SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) == 1 &&
+        openssl.SSL_SESSION_set_cipher(session.get(), cipher) == 1 &&
+        openssl.SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) == 1;
+    explicit_bzero(key.data(), key.size());
+    if (!is_made) session.reset();
+    return session;
+  }
+
+  // Client: offers its secret.
+  static int offer(SSL*, const EVP_MD* digest, const unsigned char** identity, std::size_t* length,
+                   SSL_SESSION** session) {
+    SecureChannel& channel = *shaking;
+    const Secret& secret = channel.context_->secrets().front();
+    Session made = session_of(channel, secret);
+    *session = nullptr;
+    *length = 0;
+    if (!made) return 0;
+    // Called again after the server chose a hash; only one is supported.
+    const OpenSsl& openssl = channel.openssl_;
+    const SSL_CIPHER* const cipher = openssl.SSL_SESSION_get0_cipher(made.get());
+    if (digest != nullptr && digest != openssl.SSL_CIPHER_get_handshake_digest(cipher)) return 1;
+    channel.identity_ = fmt::format("{}{}", identity_prefix, secret.id);
+    *identity = reinterpret_cast<const unsigned char*>(channel.identity_.data());
+    *length = channel.identity_.size();
+    *session = made.release();
+    return 1;
+  }
+
+  // Server: finds the offered secret. Without one, OpenSSL looks for a certificate, and there is
+  // none.
+  static int find(SSL*, const unsigned char* identity, std::size_t length, SSL_SESSION** session) {
+    SecureChannel& channel = *shaking;
+    *session = nullptr;
+    std::string_view named(reinterpret_cast<const char*>(identity), length);
+    if (!named.starts_with(identity_prefix)) return 1;
+    named.remove_prefix(identity_prefix.size());
+    if (!is_secret_id(named)) return 1;
+    channel.was_offered_ = true;
+    channel.secret_id_ = named;
+    const Secret* const secret = find_secret(channel.context_->secrets(), named);
+    if (secret == nullptr) return 1;
+    channel.is_known_ = true;
+    channel.found_key_ = secret->key;
+    *session = session_of(channel, *secret).release();
+    return *session == nullptr ? 0 : 1;
+  }
 };
 
-TlsClientContext::TlsClientContext(std::unique_ptr<Inside> inside) : inside_(std::move(inside)) {}
-TlsClientContext::~TlsClientContext() = default;
+thread_local SecureChannel* PskCallbacks::shaking = nullptr;
 
-Result<std::shared_ptr<TlsClientContext>> TlsClientContext::make(const OpenSsl& openssl,
-                                                                 const TlsIdentity& identity) {
-  openssl.ERR_clear_error();
-  SSL_CTX* const context = openssl.SSL_CTX_new(openssl.TLS_client_method());
+void SecureContext::Free::operator()(ssl_ctx_st* settings) const {
+  openssl->SSL_CTX_free(settings);
+}
+
+SecureContext::SecureContext(const OpenSsl& openssl, Kind kind, Secrets secrets)
+    : openssl_(std::make_shared<OpenSsl>(openssl)),
+      kind_(kind),
+      secrets_(std::move(secrets)),
+      settings_(openssl.SSL_CTX_new(kind == Kind::server ? openssl.TLS_server_method()
+                                                         : openssl.TLS_client_method()),
+                Free{openssl_.get()}) {}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_client(const OpenSsl& openssl,
+                                                                Secret secret) {
+  return of_secrets(openssl, Kind::client, {std::move(secret)});
+}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_server(const OpenSsl& openssl,
+                                                                Secrets secrets) {
+  return of_secrets(openssl, Kind::server, std::move(secrets));
+}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_secrets(const OpenSsl& openssl, Kind kind,
+                                                                 Secrets secrets) {
+  std::shared_ptr<SecureContext> made(new SecureContext(openssl, kind, std::move(secrets)));
+  SSL_CTX* const context = made->settings_.get();
   if (context == nullptr) return failure("OpenSSL is out of memory");
-  auto inside = std::make_unique<Inside>(openssl, context);
+  const auto control = [&](int what, long number, const void* pointer) {
+    return openssl.SSL_CTX_ctrl(context, what, number, const_cast<void*>(pointer)) != 0;
+  };
+  const bool is_set = control(SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) &&
+                      openssl.SSL_CTX_set_ciphersuites(context, cipher_name) == 1 &&
+                      control(SSL_CTRL_SET_GROUPS_LIST, 0, "X25519") &&
+                      openssl.SSL_CTX_set_num_tickets(context, 0) == 1;
+  if (!is_set)
+    return failure(
+        "the OpenSSL of this machine does not support TLS 1.3 with X25519 and AES-128-GCM");
+  // Idle connections keep no buffers.
+  control(SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, nullptr);
+  control(SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
+  if (kind == Kind::server) {
+    openssl.SSL_CTX_set_psk_find_session_callback(context, &PskCallbacks::find);
+  } else {
+    // A server that presents a certificate instead is rejected, since no CA is trusted here.
+    openssl.SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+    openssl.SSL_CTX_set_psk_use_session_callback(context, &PskCallbacks::offer);
+  }
+  return made;
+}
+
+Result<std::shared_ptr<SecureContext>> SecureContext::of_certificates(const OpenSsl& openssl,
+                                                                      const TlsIdentity& identity) {
+  openssl.ERR_clear_error();
+  std::shared_ptr<SecureContext> made(new SecureContext(openssl, Kind::client_of_certificate, {}));
+  SSL_CTX* const context = made->settings_.get();
+  if (context == nullptr) return failure("OpenSSL is out of memory");
   const bool is_set =
       openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, nullptr) == 1;
   if (!is_set) return failure("the OpenSSL of this machine does not support TLS 1.2");
@@ -562,102 +284,234 @@ Result<std::shared_ptr<TlsClientContext>> TlsClientContext::make(const OpenSsl& 
   if (auto done = show(openssl, context, identity); !done) {
     return tl::unexpected<Error>(done.error());
   }
-  return std::shared_ptr<TlsClientContext>(new TlsClientContext(std::move(inside)));
+  return made;
 }
 
-struct TlsClientChannel::Inside : TlsEngine {
-  std::string host;
+void SecureChannel::Free::operator()(ssl_st* connection) const {
+  openssl->SSL_free(connection);  // frees both BIOs
+}
 
-  Inside(const std::shared_ptr<TlsClientContext>& its, std::string name)
-      : TlsEngine(its, its->inside_->openssl, its->inside_->context), host(std::move(name)) {
-    if (!open() || !expect_host()) throw std::bad_alloc();
-    openssl.SSL_set_connect_state(ssl);
+SecureChannel::SecureChannel(std::shared_ptr<SecureContext> context, std::string host)
+    : context_(std::move(context)),
+      openssl_(context_->openssl()),
+      host_(std::move(host)),
+      ssl_(openssl_.SSL_new(context_->settings_.get()), Free{&openssl_}) {
+  if (!ssl_) throw std::bad_alloc();
+  incoming_ = openssl_.BIO_new(openssl_.BIO_s_mem());
+  outgoing_ = openssl_.BIO_new(openssl_.BIO_s_mem());
+  if (incoming_ == nullptr || outgoing_ == nullptr) throw std::bad_alloc();
+  openssl_.SSL_set_bio(ssl_.get(), incoming_, outgoing_);
+  if (context_->kind_ == SecureContext::Kind::server) {
+    openssl_.SSL_set_accept_state(ssl_.get());
+    return;
   }
-
-  bool expect_host() const {
-    // Without the scope id, which only has a meaning on this machine.
-    const std::string name = host.substr(0, host.find('%'));
-    if (is_address(name)) {
-      return openssl.X509_VERIFY_PARAM_set1_ip_asc(openssl.SSL_get0_param(ssl), name.c_str()) == 1;
-    }
-    return openssl.SSL_set1_host(ssl, name.c_str()) == 1 &&
-           openssl.SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-                            const_cast<char*>(name.c_str())) == 1;
+  if (context_->kind_ == SecureContext::Kind::client) {
+    secret_id_ = context_->secrets().front().id;
+  } else if (!expect_host()) {
+    throw std::bad_alloc();
   }
+  openssl_.SSL_set_connect_state(ssl_.get());
+  shake_hands();
+}
 
-  bool shake_hands() override {
-    openssl.ERR_clear_error();
-    const int result = openssl.SSL_do_handshake(ssl);
-    return result == 1 ? establish() : is_only_waiting(result);
+bool SecureChannel::expect_host() const {
+  // Without the scope id, which only has a meaning on this machine.
+  const std::string name = host_.substr(0, host_.find('%'));
+  if (is_address(name)) {
+    X509_VERIFY_PARAM* const expected = openssl_.SSL_get0_param(ssl_.get());
+    return openssl_.X509_VERIFY_PARAM_set1_ip_asc(expected, name.c_str()) == 1;
   }
+  return openssl_.SSL_set1_host(ssl_.get(), name.c_str()) == 1 &&
+         openssl_.SSL_ctrl(ssl_.get(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                           const_cast<char*>(name.c_str())) == 1;
+}
 
-  std::string why(unsigned long error) const override {
-    const int number = ERR_GET_REASON(error);
-    const char* const text = openssl.ERR_reason_error_string(error);
-    const char* const known = text == nullptr ? "no reason given" : text;
-    if (number == SSL_R_CERTIFICATE_VERIFY_FAILED) return why_not_believed();
-    if (number == SSL_R_WRONG_VERSION_NUMBER || number == SSL_R_PACKET_LENGTH_TOO_LONG) {
-      return "the response is not TLS; try http://";
-    }
-    // Sent by the server after this side has presented its certificate, or none.
-    if (is_about_our_certificate(alert_of(error))) {
-      return fmt::format(
-          "the server rejected the client certificate, or requires one ({}); give a certificate "
-          "that its CA has signed, and the key",
-          known);
-    }
-    return fmt::format("TLS error ({})", known);
+bool SecureChannel::hear(std::string_view bytes) {
+  if (!reason_.empty()) return false;
+  while (!bytes.empty()) {
+    const std::string_view some = bytes.substr(0, chunk_bytes);
+    bytes.remove_prefix(some.size());
+    const int size = static_cast<int>(some.size());
+    if (openssl_.BIO_write(incoming_, some.data(), size) != size) throw std::bad_alloc();
+    if (!is_established_ && !shake_hands()) return false;
+    if (is_established_ && !read()) return false;
   }
+  return true;
+}
 
-  std::string why_not_believed() const {
-    const long verdict = openssl.SSL_get_verify_result(ssl);
-    const char* const text = openssl.X509_verify_cert_error_string(verdict);
-    if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) {
-      return fmt::format(
-          "the certificate of the server is not for \"{}\"; use a name that it contains, or issue "
-          "it for this name too",
-          host);
-    }
+bool SecureChannel::say(std::string_view bytes) {
+  if (!reason_.empty()) return false;
+  if (bytes.empty()) return true;
+  if (is_established_) return write(bytes);
+  unsaid_ += bytes;
+  return true;
+}
+
+void SecureChannel::finish() {
+  if (is_established_ && reason_.empty()) {
+    // Sends close_notify; the reply is not awaited.
+    (void)openssl_.SSL_shutdown(ssl_.get());
+  }
+}
+
+std::string SecureChannel::take_outgoing() {
+  const auto waiting = openssl_.BIO_ctrl(outgoing_, BIO_CTRL_PENDING, 0, nullptr);
+  std::string bytes(static_cast<std::size_t>(waiting), '\0');
+  if (bytes.empty()) return bytes;
+  const int taken = openssl_.BIO_read(outgoing_, bytes.data(), static_cast<int>(bytes.size()));
+  assert(taken == static_cast<int>(bytes.size()));
+  (void)taken;
+  return bytes;
+}
+
+std::size_t SecureChannel::bytes_held() const {
+  const bool has_torn_record = openssl_.SSL_has_pending(ssl_.get()) == 1;
+  return bounds::secure_channel_bytes + (has_torn_record ? bounds::secure_record_bytes : 0);
+}
+
+bool SecureChannel::is_valid_still() const {
+  const Secret* const secret = find_secret(context_->secrets(), secret_id_);
+  return secret != nullptr && (!found_key_ || *secret->key == *found_key_);
+}
+
+// Advances the handshake as far as possible.
+bool SecureChannel::shake_hands() {
+  openssl_.ERR_clear_error();
+  PskCallbacks::shaking = this;
+  const int result = openssl_.SSL_do_handshake(ssl_.get());
+  PskCallbacks::shaking = nullptr;
+  if (result != 1) return is_only_waiting(result);
+  if (context_->kind_ != SecureContext::Kind::client_of_certificate) {
+    // OpenSSL would also have accepted a certificate.
+    if (openssl_.SSL_session_reused(ssl_.get()) != 1)
+      return end("the peer has not proved that it has the secret");
+    forget_key();
+  }
+  return establish();
+}
+
+// The handshake is done.
+bool SecureChannel::establish() {
+  is_established_ = true;
+  const std::string first = std::exchange(unsaid_, {});
+  return first.empty() || write(first);
+}
+
+// OpenSSL keeps the key for session resumption, and a core file would contain it.
+void SecureChannel::forget_key() const {
+  const Key nothing{};
+  openssl_.SSL_SESSION_set1_master_key(openssl_.SSL_get_session(ssl_.get()), nothing.data(),
+                                       nothing.size());
+}
+
+bool SecureChannel::read() {
+  while (true) {
+    const std::size_t before = heard_.size();
+    heard_.resize(before + chunk_bytes);
+    openssl_.ERR_clear_error();
+    const int result = openssl_.SSL_read(ssl_.get(), heard_.data() + before, chunk_bytes);
+    heard_.resize(before + static_cast<std::size_t>(std::max(result, 0)));
+    if (result <= 0) return is_only_waiting(result);
+  }
+}
+
+bool SecureChannel::write(std::string_view bytes) {
+  openssl_.ERR_clear_error();
+  const int result = openssl_.SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
+  // A memory BIO takes all of it.
+  return result > 0 || is_only_waiting(result);
+}
+
+bool SecureChannel::is_only_waiting(int result) {
+  const int what = openssl_.SSL_get_error(ssl_.get(), result);
+  if (what == SSL_ERROR_WANT_READ) return true;
+  if (what == SSL_ERROR_ZERO_RETURN) {
+    is_finished_ = true;
+    return true;
+  }
+  return end(why(openssl_.ERR_get_error()));
+}
+
+bool SecureChannel::end(std::string because) {
+  reason_ = std::move(because);
+  return false;
+}
+
+// The reason for the end of the connection, from OpenSSL's error.
+std::string SecureChannel::why(unsigned long error) const {
+  std::string known;
+  if (context_->kind_ == SecureContext::Kind::client_of_certificate) {
+    known = why_not_trusted(error);
+  } else if (!is_established_) {
+    known = context_->kind_ == SecureContext::Kind::server ? why_refused(ERR_GET_REASON(error))
+                                                           : why_not_taken(error);
+  }
+  if (!known.empty()) return known;
+  return fmt::format("TLS error ({})", text_or_none(openssl_.ERR_reason_error_string(error)));
+}
+
+// Server: why the client was rejected.
+std::string SecureChannel::why_refused(int number) const {
+  if (number == SSL_R_BINDER_DOES_NOT_VERIFY) {
     return fmt::format(
-        "the certificate of the server is not trusted ({}); give the file of the CA that signed it",
-        text == nullptr ? "no reason given" : text);
+        "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
+        "from one to the other",
+        secret_id_);
   }
-};
-
-TlsClientChannel::TlsClientChannel(const std::shared_ptr<TlsClientContext>& context,
-                                   const std::string& host)
-    : inside_(std::make_unique<Inside>(context, host)) {
-  inside_->shake_hands();
+  if (was_offered_ && !is_known_) {
+    return fmt::format("wrong secret: the client has \"{}\", and this side has {}", secret_id_,
+                       names_of(context_->secrets()));
+  }
+  return was_offered_ ? "" : "a TLS client that has no cpprun secret";
 }
 
-TlsClientChannel::~TlsClientChannel() = default;
-
-bool TlsClientChannel::hear(std::string_view bytes) {
-  return inside_->hear(bytes);
+// Client: why the server rejected this side, by the alert it sent.
+std::string SecureChannel::why_not_taken(unsigned long error) const {
+  const int alert = alert_of(error);
+  if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
+    return fmt::format(
+        "this side uses secret \"{}\", but the server has none; use the same secret on both, or "
+        "no secret on either",
+        secret_id_);
+  }
+  if (alert == SSL_AD_HANDSHAKE_FAILURE) {
+    return fmt::format("wrong secret: the server does not have \"{}\"", secret_id_);
+  }
+  // OpenSSL before 3.5 sends the first, OpenSSL 3.5 and RFC 8446 the second.
+  if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {
+    return fmt::format(
+        "wrong secret: both sides have the id \"{}\", but with different keys; copy the file "
+        "from one to the other",
+        secret_id_);
+  }
+  if (is_no_tls(ERR_GET_REASON(error))) {
+    return "the response is not TLS; check that a cpprun master with a secret listens there";
+  }
+  return {};
 }
 
-bool TlsClientChannel::say(std::string_view bytes) {
-  return inside_->say(bytes);
-}
-
-std::string TlsClientChannel::take_heard() {
-  return std::exchange(inside_->heard, {});
-}
-
-std::string TlsClientChannel::take_outgoing() {
-  return inside_->take_outgoing();
-}
-
-bool TlsClientChannel::is_established() const {
-  return inside_->is_established;
-}
-
-bool TlsClientChannel::is_finished() const {
-  return inside_->is_finished;
-}
-
-const std::string& TlsClientChannel::reason() const {
-  return inside_->reason;
+// Client of a server with a certificate: why one side rejected the other.
+std::string SecureChannel::why_not_trusted(unsigned long error) const {
+  const int number = ERR_GET_REASON(error);
+  if (is_no_tls(number)) return "the response is not TLS; try http://";
+  // Sent by the server after this side has presented its certificate, or none.
+  if (is_about_our_certificate(alert_of(error))) {
+    return fmt::format(
+        "the server rejected the client certificate, or requires one ({}); give a certificate "
+        "that its CA has signed, and the key",
+        text_or_none(openssl_.ERR_reason_error_string(error)));
+  }
+  if (number != SSL_R_CERTIFICATE_VERIFY_FAILED) return {};
+  const long verdict = openssl_.SSL_get_verify_result(ssl_.get());
+  if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) {
+    return fmt::format(
+        "the certificate of the server is not for \"{}\"; use a name that it contains, or issue "
+        "it for this name too",
+        host_);
+  }
+  return fmt::format(
+      "the certificate of the server is not trusted ({}); give the file of the CA that signed it",
+      text_or_none(openssl_.X509_verify_cert_error_string(verdict)));
 }
 
 }  // namespace cpprun

@@ -22,18 +22,18 @@ const Certified& unidentified() {
   return made;
 }
 
-std::shared_ptr<TlsClientContext> trusting(const Certified& one, const Certified* own = nullptr) {
+std::shared_ptr<SecureContext> trusting(const Certified& one, const Certified* own = nullptr) {
   TlsIdentity identity{.authorities = {one.certificate_pem(), "ca.pem"}};
   if (own != nullptr) {
     identity.certificate = {own->certificate_pem(), "client.pem"};
     identity.key = {own->key_pem(), "client.key"};
   }
-  auto made = TlsClientContext::make(openssl(), identity);
+  auto made = SecureContext::of_certificates(openssl(), identity);
   REQUIRE_MESSAGE(made.has_value(), made.error().reason);
   return *made;
 }
 
-void exchange(TlsClientChannel& client, TlsServer& server) {
+void exchange(SecureChannel& client, TlsServer& server) {
   while (true) {
     const std::string there = client.take_outgoing();
     const std::string back = server.take_outgoing();
@@ -46,14 +46,14 @@ void exchange(TlsClientChannel& client, TlsServer& server) {
 // Why the client rejects a server with that certificate; "" if it accepts it.
 std::string why(const Certified& shown, const std::string& host) {
   TlsServer server(shown);
-  TlsClientChannel client(trusting(authority()), host);
+  SecureChannel client(trusting(authority()), host);
   exchange(client, server);
   CHECK(client.is_established() == client.reason().empty());
   return client.reason();
 }
 
 std::string why_not_made(const TlsIdentity& identity) {
-  const auto made = TlsClientContext::make(openssl(), identity);
+  const auto made = SecureContext::of_certificates(openssl(), identity);
   return made ? "" : made.error().reason;
 }
 
@@ -66,7 +66,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("data is delivered only after the server has authenticated") {
   const Certified own = certify("etcd", "DNS:etcd.example,IP:127.0.0.1", &authority());
   TlsServer server(own);
-  TlsClientChannel client(trusting(authority()), "etcd.example");
+  SecureChannel client(trusting(authority()), "etcd.example");
   CHECK(client.say("hello "));
   CHECK(client.say("there"));
   CHECK_FALSE(client.is_established());
@@ -87,7 +87,7 @@ TEST_CASE("data is delivered only after the server has authenticated") {
 TEST_CASE("bytes may be cut anywhere") {
   const Certified own = certify("etcd", "DNS:etcd.example", &authority());
   TlsServer server(own);
-  TlsClientChannel client(trusting(authority()), "etcd.example");
+  SecureChannel client(trusting(authority()), "etcd.example");
   client.say("hello");
   for (int round = 0; round < 100'000 && server.heard() != "hello"; ++round) {
     for (const char byte : client.take_outgoing()) server.hear(std::string(1, byte));
@@ -124,7 +124,7 @@ TEST_CASE("a server that requests a certificate gets one or rejects the client w
   const Certified foreign = certify("cpprun", "", &unidentified());
   const auto reason_with = [&own](const Certified* shown) {
     TlsServer server(own, &authority());
-    TlsClientChannel channel(trusting(authority(), shown), "etcd.example");
+    SecureChannel channel(trusting(authority(), shown), "etcd.example");
     channel.say("hello");
     exchange(channel, server);
     CHECK((server.heard() == "hello") == channel.reason().empty());
@@ -139,7 +139,7 @@ TEST_CASE("every alert with which a server rejects a certificate is recognised b
   // Go, OpenSSL and Java choose among these: RFC 8446, 6.2.
   for (const int alert : {40, 42, 43, 44, 45, 46, 48, 49, 116}) {
     CAPTURE(alert);
-    TlsClientChannel client(trusting(authority()), "etcd.example");
+    SecureChannel client(trusting(authority()), "etcd.example");
     const std::string record = {'\x15', 3, 3, 0, 2, 2, static_cast<char>(alert)};
     CHECK_FALSE(client.hear(record));
     CHECK(contains(client.reason(), "the server rejected the client certificate"));
@@ -147,7 +147,7 @@ TEST_CASE("every alert with which a server rejects a certificate is recognised b
 }
 
 TEST_CASE("a server without TLS is distinguished from one with TLS") {
-  TlsClientChannel client(trusting(authority()), "etcd.example");
+  SecureChannel client(trusting(authority()), "etcd.example");
   CHECK_FALSE(client.hear("HTTP/1.0 400 Bad Request\r\n\r\n"));
   CHECK(client.reason() == "the response is not TLS; try http://");
   CHECK_FALSE(client.hear("more"));

@@ -161,7 +161,7 @@ void LeaseGuard::ended(const std::string& why) {
 }
 
 ElectionDriver::ElectionDriver(asio::io_context& context, ElectionOptions options,
-                               const EtcdAccess& access, std::shared_ptr<TlsClientContext> tls,
+                               const EtcdAccess& access, std::shared_ptr<SecureContext> tls,
                                Told told, std::unique_ptr<LeaseGuard> guard)
     : told_(std::move(told)),
       guard_(std::move(guard)),

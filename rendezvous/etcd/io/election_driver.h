@@ -34,7 +34,7 @@ class LeaseGuard {
  public:
   struct Options {
     EtcdAccess access;
-    std::shared_ptr<TlsClientContext> tls;  // from open_tls()
+    std::shared_ptr<SecureContext> tls;  // from open_tls()
     ElectionKeys keys;
     Duration lease;  // how long it tries
   };
@@ -74,7 +74,7 @@ class ElectionDriver : public Elector {
   // Nothing happens before start(). `options.endpoints` have to be those of `access`. Without a
   // guard, a killed process holds leadership until its lease expires.
   ElectionDriver(asio::io_context& context, ElectionOptions options, const EtcdAccess& access,
-                 std::shared_ptr<TlsClientContext> tls, Told told,
+                 std::shared_ptr<SecureContext> tls, Told told,
                  std::unique_ptr<LeaseGuard> guard = nullptr);
   ElectionDriver(const ElectionDriver&) = delete;
   ElectionDriver& operator=(const ElectionDriver&) = delete;

@@ -52,11 +52,11 @@ Result<TlsIdentity::Pem> read_pem(const std::string& path) {
 
 }  // namespace
 
-Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access) {
+Result<std::shared_ptr<SecureContext>> open_tls(const EtcdAccess& access) {
   if (std::ranges::none_of(access.endpoints, &EtcdEndpoint::is_secure)) {
     if (access.authorities_file.empty() && access.certificate_file.empty() &&
         access.key_file.empty()) {
-      return std::shared_ptr<TlsClientContext>();
+      return std::shared_ptr<SecureContext>();
     }
     return failure(
         "certificates for etcd are given, but no etcd endpoint begins with https://, so the "
@@ -72,11 +72,11 @@ Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access) {
   }
   const auto openssl = open_openssl("https://");
   if (!openssl) return tl::unexpected<Error>(openssl.error());
-  return TlsClientContext::make(*openssl, identity);
+  return SecureContext::of_certificates(*openssl, identity);
 }
 
 EtcdConnection::EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
-                               std::shared_ptr<TlsClientContext> tls, KnownAddresses& addresses)
+                               std::shared_ptr<SecureContext> tls, KnownAddresses& addresses)
     : endpoint_(std::move(endpoint)),
       tls_(std::move(tls)),
       addresses_(addresses),
@@ -185,7 +185,7 @@ void EtcdConnection::establish() {
   socket_.non_blocking(true, error);
   if (error) return fail(Kind::unreachable, connect_error_text(error));
   is_connected_ = true;
-  if (tls_) channel_ = std::make_unique<TlsClientChannel>(tls_, endpoint_.host);
+  if (tls_) channel_ = std::make_unique<SecureChannel>(tls_, endpoint_.host);
   say();
 }
 
@@ -295,7 +295,7 @@ void EtcdConnection::finish(Heard heard) {
 }
 
 EtcdClient::EtcdClient(asio::io_context& context, const EtcdAccess& access,
-                       std::shared_ptr<TlsClientContext> tls)
+                       std::shared_ptr<SecureContext> tls)
     : context_(context),
       endpoints_(access.endpoints),
       tls_(std::move(tls)),

@@ -27,7 +27,7 @@ namespace cpprun {
 
 // The TLS context, loaded from the configured files. Null if no endpoint is https; OpenSSL is not
 // loaded then.
-Result<std::shared_ptr<TlsClientContext>> open_tls(const EtcdAccess& access);
+Result<std::shared_ptr<SecureContext>> open_tls(const EtcdAccess& access);
 
 // The addresses of a host name as last resolved, so that a name server that hangs later does no
 // harm.
@@ -59,7 +59,7 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   // `addresses` is used by this connection alone while it exists, and has to outlive it. `tls` is
   // null for http.
   EtcdConnection(asio::io_context& context, EtcdEndpoint endpoint,
-                 std::shared_ptr<TlsClientContext> tls, KnownAddresses& addresses);
+                 std::shared_ptr<SecureContext> tls, KnownAddresses& addresses);
 
   // One request at a time. Fails if there is no reply within `timeout`.
   void ask(std::string bytes, Duration timeout, Done done);
@@ -87,15 +87,15 @@ class EtcdConnection : public std::enable_shared_from_this<EtcdConnection> {
   std::string why_closed() const;
 
   EtcdEndpoint endpoint_;
-  std::shared_ptr<TlsClientContext> tls_;
+  std::shared_ptr<SecureContext> tls_;
   KnownAddresses& addresses_;
   tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer timer_;
-  std::unique_ptr<TlsClientChannel> channel_;  // null without TLS
-  std::optional<http::ReplyReader> reader_;    // while a reply is expected
-  std::string question_;                       // not sent yet
-  std::string outbox_;                         // not taken by the socket yet
+  std::unique_ptr<SecureChannel> channel_;   // null without TLS
+  std::optional<http::ReplyReader> reader_;  // while a reply is expected
+  std::string question_;                     // not sent yet
+  std::string outbox_;                       // not taken by the socket yet
   Done done_;
   Duration timeout_{};
   bool is_connecting_ = false;  // to the current address
@@ -117,7 +117,7 @@ class EtcdClient {
 
   // `tls` comes from open_tls().
   EtcdClient(asio::io_context& context, const EtcdAccess& access,
-             std::shared_ptr<TlsClientContext> tls);
+             std::shared_ptr<SecureContext> tls);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
@@ -148,7 +148,7 @@ class EtcdClient {
 
   asio::io_context& context_;
   std::vector<EtcdEndpoint> endpoints_;
-  std::shared_ptr<TlsClientContext> tls_;
+  std::shared_ptr<SecureContext> tls_;
   std::vector<KnownAddresses> addresses_;
   etcd::Credentials credentials_;
   std::array<LaneState, election::lanes> lanes_;

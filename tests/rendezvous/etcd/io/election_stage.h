@@ -66,7 +66,7 @@ class Candidate {
             .ttl = ttl,
             .seed = random_word()};
   }
-  static std::shared_ptr<TlsClientContext> tls_of(const EtcdAccess& access) {
+  static std::shared_ptr<SecureContext> tls_of(const EtcdAccess& access) {
     auto tls = open_tls(access);
     REQUIRE_MESSAGE(tls.has_value(), tls.error().reason);
     return *tls;
