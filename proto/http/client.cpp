@@ -3,29 +3,19 @@
 
 #include <fmt/format.h>
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
-#include <limits>
 #include <utility>
 
 #include "proto/bounds.h"
-#include "proto/text.h"
 
 namespace cpprun::http {
 
 namespace {
 
 namespace beast = boost::beast::http;
-
-constexpr std::string_view head_end = "\r\n\r\n";
-
-template <class View>
-std::string_view text_view(const View& text) {
-  return {text.data(), text.size()};
-}
 
 std::string_view name_of(Method method) {
   switch (method) {
@@ -39,10 +29,6 @@ std::string_view name_of(Method method) {
       break;  // never sent by this client
   }
   return "GET";
-}
-
-tl::unexpected<Error> no_http() {
-  return failure("the response is not HTTP; check that this is the port of a cpprun");
 }
 
 }  // namespace
@@ -64,80 +50,11 @@ std::string to_bytes(const Question& question) {
   return bytes + "\r\n" + (question.method == Method::post ? question.body : std::string());
 }
 
-Result<void> AnswerReader::hear(std::string_view bytes) {
-  if (has_head_) return take(bytes);
-  inbox_ += bytes;
-  const auto end = inbox_.find(head_end);
-  if (end == std::string::npos) {
-    if (inbox_.size() > bounds::http_head_bytes_max) return no_http();
-    return {};
-  }
-  const std::size_t size = end + head_end.size();
-  if (auto read = read_head(size); !read) return read;
-  const std::string rest = std::exchange(inbox_, {}).substr(size);
-  return take(rest);
-}
-
-Result<void> AnswerReader::read_head(std::size_t size) {
-  beast::response_parser<beast::empty_body> parser;
-  parser.header_limit(bounds::http_head_bytes_max);
-  // Boost 1.74 rejects every body if there is no limit; the limit is enforced where the body is
-  // read.
-  parser.body_limit(std::numeric_limits<std::uint64_t>::max());
-  boost::system::error_code error;
-  parser.put(boost::asio::buffer(inbox_.data(), size), error);
-  if (error || !parser.is_header_done()) return no_http();
-  const auto& message = parser.get();
-  if (message.count(beast::field::transfer_encoding) > 0) {
-    return failure("chunked response, which cpprun does not send");
-  }
-  status_ = message.result_int();
-  type_ = std::string(text_view(message[beast::field::content_type]));
-  const auto length = message.find(beast::field::content_length);
-  if (length != message.end()) {
-    missing_ = exact_number<std::uint64_t>(text_view(length->value()));
-    if (!missing_) return no_http();
-  }
-  has_head_ = true;
-  is_whole_ = missing_ == 0U;
-  return {};
-}
-
-Result<void> AnswerReader::take(std::string_view bytes) {
-  if (missing_ && bytes.size() > *missing_)
-    return failure("the response is longer than its Content-Length");
-  body_ += bytes;
-  if (body_.size() > bounds::answer_bytes_max) {
-    return failure(fmt::format("the response has more than {} bytes", bounds::answer_bytes_max));
-  }
-  if (missing_) {
-    *missing_ -= bytes.size();
-    is_whole_ = *missing_ == 0;
-  }
-  return {};
-}
-
-Result<void> AnswerReader::end() {
-  if (!has_head_) return failure("connection closed without a response");
-  if (missing_.value_or(0) > 0) return failure("connection closed in the middle of the response");
-  is_whole_ = true;
-  return {};
-}
-
-std::string AnswerReader::take_body() {
-  return std::exchange(body_, {});
-}
-
-namespace {
-
-namespace beast = boost::beast::http;
-
-}  // namespace
-
 struct ReplyReader::Inside {
   beast::response_parser<beast::string_body> parser;
   std::string inbox;  // what the parser has not consumed, with what follows
-  std::size_t body_bytes_max;
+  std::size_t body_bytes_max = 0;
+  std::string_view hint = {};
   bool has_begun = false;
 
   Result<void> why(const boost::system::error_code& error) const {
@@ -148,12 +65,14 @@ struct ReplyReader::Inside {
       return failure(fmt::format("the headers of the response have more than {} bytes",
                                  bounds::http_head_bytes_max));
     }
-    return failure("the response is not HTTP");
+    return failure(fmt::format("the response is not HTTP{}", hint));
   }
 };
 
-ReplyReader::ReplyReader(std::size_t body_bytes_max) : inside_(std::make_unique<Inside>()) {
+ReplyReader::ReplyReader(std::size_t body_bytes_max, std::string_view hint)
+    : inside_(std::make_unique<Inside>()) {
   inside_->body_bytes_max = body_bytes_max;
+  inside_->hint = hint;
   inside_->parser.eager(true);
   inside_->parser.header_limit(bounds::http_head_bytes_max);
   inside_->parser.body_limit(body_bytes_max);
@@ -201,6 +120,10 @@ bool ReplyReader::has_begun() const {
   return inside_->has_begun;
 }
 
+bool ReplyReader::has_head() const {
+  return inside_->parser.is_header_done();
+}
+
 bool ReplyReader::is_whole() const {
   return inside_->parser.is_done();
 }
@@ -214,6 +137,7 @@ bool ReplyReader::is_kept() const {
 }
 
 std::string ReplyReader::take_body() {
+  inside_->parser.body_limit(inside_->body_bytes_max);  // of a stream, for what follows
   return std::exchange(inside_->parser.get().body(), {});
 }
 

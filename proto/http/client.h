@@ -4,9 +4,7 @@
 // `Session` is the server side. Replies are accepted only within the limits of proto/bounds.h.
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,41 +27,13 @@ struct Question {
 
 std::string to_bytes(const Question& question);
 
-// Parses a reply, which ends with its length or, without one, with the connection, as an event
-// stream does.
-class AnswerReader {
- public:
-  // Takes received bytes; fails if they are invalid.
-  Result<void> hear(std::string_view bytes);
-  // The connection was closed; fails if the reply is incomplete.
-  Result<void> end();
-
-  bool has_head() const { return has_head_; }
-  bool is_whole() const { return is_whole_; }
-  // From the head of the reply.
-  unsigned status() const { return status_; }
-  const std::string& type() const { return type_; }
-  // The part of the body received since the last call.
-  std::string take_body();
-
- private:
-  Result<void> read_head(std::size_t size);
-  Result<void> take(std::string_view bytes);
-
-  std::string inbox_;  // the head as received so far
-  std::string body_;
-  std::string type_;
-  unsigned status_ = 0;
-  std::optional<std::uint64_t> missing_;  // of the body; empty: it has no length
-  bool has_head_ = false;
-  bool is_whole_ = false;
-};
-
-// Parses one reply on a persistent connection: with a length or in chunks, and any trailers.
-// Accepted only within the limits.
+// Parses one reply, within the limits: it ends with its length, with its last chunk and any
+// trailers, or, without either, with the connection, as an event stream does.
 class ReplyReader {
  public:
-  explicit ReplyReader(std::size_t body_bytes_max);
+  // The limit is that of the body, or of the part of it that was not taken. `hint` completes the
+  // error about a peer that does not speak HTTP.
+  explicit ReplyReader(std::size_t body_bytes_max, std::string_view hint = {});
   ~ReplyReader();
   ReplyReader(ReplyReader&&) noexcept;
   ReplyReader& operator=(ReplyReader&&) noexcept;
@@ -74,12 +44,15 @@ class ReplyReader {
   // The connection was closed; fails if the reply is incomplete.
   Result<void> end();
 
-  // Whether anything has been received.
+  // Whether anything has been received, the head, and all of it.
   bool has_begun() const;
+  bool has_head() const;
   bool is_whole() const;
-  // For a complete reply: its status, and whether the connection can be reused.
+  // From the head.
   unsigned status() const;
+  // For a complete reply: whether the connection can be reused.
   bool is_kept() const;
+  // The part of the body received since the last call.
   std::string take_body();
 
  private:

@@ -13,6 +13,7 @@
 #include "launcher/control/command_line.h"
 #include "launcher/control/text.h"
 #include "launcher/control/views.h"
+#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/http/client.h"
@@ -45,7 +46,7 @@ class Call {
                             std::chrono::steady_clock::time_point deadline);
 
   int fd() const { return socket_.get(); }
-  const http::AnswerReader& answer() const { return reader_; }
+  const http::ReplyReader& answer() const { return reader_; }
   // Reads what has arrived. False: end of stream. Error: the data is invalid.
   Result<bool> hear();
   std::string take_body() { return reader_.take_body(); }
@@ -57,7 +58,7 @@ class Call {
   FileDescriptor socket_;
   std::unique_ptr<SecureChannel> secure_;  // null: unencrypted
   std::string greeting_;                   // received so far from the peer
-  http::AnswerReader reader_;
+  http::ReplyReader reader_{bounds::answer_bytes_max, "; check that this is the port of a cpprun"};
 };
 
 // Queries all endpoints at once. The timeout counts from the request, whatever arrives meanwhile.
