@@ -14,8 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <deque>
-#include <iterator>
+#include <utility>
 
 #include "proto/c10d/codec.h"
 #include "proto/c10d/request.h"
@@ -43,7 +42,9 @@ bool await(int fd, short events, TimePoint deadline) {
   while (true) {
     const int count = poll(&watched, 1, milliseconds_until(deadline));
     if (count > 0) return true;
-    if (count == 0 || errno != EINTR) return false;
+    // A long wait takes several calls.
+    if (count == 0 && Clock::now() >= deadline) return false;
+    if (count < 0 && errno != EINTR) return false;
   }
 }
 
@@ -135,243 +136,6 @@ Result<FileDescriptor> dial_store(const std::string& host, std::uint16_t port, D
   }
 }
 
-}  // namespace
-
-// --- requests and replies of a connection --------------------------------------------------------
-
-// Sends requests and reads replies, in order, over one connection; AsyncStoreClient is built on it.
-// Only one wait may be in flight, as the last request. Requests made after it are held back. In a
-// fork of the process that opened the connection every request fails, because the two processes
-// would read each other's replies.
-class StoreExchange {
- public:
-  // The views in the reply are valid until the function returns.
-  using Answered = std::function<void(Result<c10d::Reply>)>;
-
-  StoreExchange(const StoreClientOptions& options, FileDescriptor socket)
-      : options_(options), socket_(std::move(socket)) {}
-
-  const StoreClientOptions& options() const { return options_; }
-  int descriptor() const { return socket_.get(); }
-  bool has_unwritten() const { return !outbox_.empty(); }
-  // Why nothing works any longer. Empty while the connection works.
-  const std::string& broken() const { return broken_; }
-
-  // `what` is for the error: "no answer from the store to <what>".
-  void ask(const c10d::Request& request, std::string what, Duration timeout, Answered answered);
-  int next_wait_ms() const;
-  void serve();
-  // Only the writing part of serve().
-  void write();
-
- private:
-  struct Asked {
-    std::string bytes;  // empty once sent
-    c10d::Expected expected;
-    std::string what;
-    Duration timeout{};  // counts from when it is sent
-    TimePoint deadline;
-    Answered answered;
-    bool is_wait = false;
-    bool is_cancelled = false;  // CANCEL_WAIT was sent after it
-  };
-
-  void release_held();
-  void read();
-  void take_replies();
-  void finish(Asked& asked, const c10d::Reply& reply);
-  void expire();
-  void fail(std::string reason);
-  bool is_of_this_process();
-
-  StoreClientOptions options_;
-  FileDescriptor socket_;
-  const pid_t owner_ = ::getpid();
-  std::string broken_;
-  // Sent and not answered, in order. Invariant: only the last may be a wait. Any further request
-  // would cancel it, and the last can be cancelled without affecting others.
-  std::deque<Asked> under_way_;
-  std::deque<Asked> held_;  // not sent, because a wait is in flight
-  ByteBuffer outbox_;
-  ByteBuffer inbox_;
-  std::size_t needed_ = 0;  // bytes until the next reply is complete
-  c10d::ReplyDecoder decoder_;
-};
-
-void StoreExchange::ask(const c10d::Request& request, std::string what, Duration timeout,
-                        Answered answered) {
-  if (!is_of_this_process()) return answered(failure(broken_));
-  Asked asked;
-  (void)c10d::encode(request, c10d::Dialect::d, asked.bytes);  // dialect D has all requests
-  asked.expected = c10d::expected_of(request);
-  asked.what = std::move(what);
-  asked.timeout = timeout;
-  asked.answered = std::move(answered);
-  asked.is_wait = asked.expected.kind == c10d::ReplyKind::waited;
-  held_.push_back(std::move(asked));
-  release_held();
-}
-
-bool StoreExchange::is_of_this_process() {
-  if (broken_.empty() && ::getpid() != owner_) {
-    fail("process " + std::to_string(owner_) +
-         " opened this connection before a fork; open another one in the forked process");
-  }
-  return broken_.empty();
-}
-
-int StoreExchange::next_wait_ms() const {
-  std::optional<TimePoint> next;
-  for (const Asked& asked : under_way_) {
-    next = next ? std::min(*next, asked.deadline) : asked.deadline;
-  }
-  if (!next) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
-}
-
-void StoreExchange::serve() {
-  if (!is_of_this_process()) return;
-  write();
-  read();
-  expire();
-  write();
-}
-
-void StoreExchange::write() {
-  if (!is_of_this_process()) return;
-  while (broken_.empty() && !outbox_.empty()) {
-    const std::string_view bytes = outbox_.view();
-    const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (count < 0) {
-      if (errno == EAGAIN || errno == EINTR) return;
-      return fail("cannot write to the store: " + errno_text(errno));
-    }
-    outbox_.drop_front(static_cast<std::size_t>(count));
-  }
-}
-
-// Sends everything up to and including the next wait.
-void StoreExchange::release_held() {
-  while (!held_.empty() && (under_way_.empty() || !under_way_.back().is_wait)) {
-    Asked asked = std::move(held_.front());
-    held_.pop_front();
-    outbox_.append(asked.bytes);
-    asked.deadline = Clock::now() + asked.timeout;
-    asked.bytes.clear();
-    if (asked.expected.kind == c10d::ReplyKind::none) {
-      asked.answered(c10d::Reply{});
-    } else {
-      under_way_.push_back(std::move(asked));
-    }
-  }
-}
-
-void StoreExchange::read() {
-  while (broken_.empty()) {
-    char* const at = inbox_.tail(bounds::store_read_bytes);
-    const ssize_t count = ::recv(socket_.get(), at, bounds::store_read_bytes, 0);
-    if (count == 0) return fail("the store closed the connection");
-    if (count < 0) {
-      if (errno == EAGAIN || errno == EINTR) break;
-      return fail("cannot read from the store: " + errno_text(errno));
-    }
-    inbox_.grow_by(static_cast<std::size_t>(count));
-    take_replies();
-    if (static_cast<std::size_t>(count) < bounds::store_read_bytes) break;
-  }
-  if (inbox_.empty()) inbox_.clear();
-}
-
-void StoreExchange::take_replies() {
-  while (broken_.empty() && !inbox_.empty() && inbox_.size() >= needed_) {
-    if (under_way_.empty()) return fail("unexpected data from the store");
-    const c10d::DecodedReply decoded = decoder_.decode(inbox_.view(), under_way_.front().expected);
-    if (const auto* more = std::get_if<c10d::NeedMoreReply>(&decoded)) {
-      needed_ = more->size;
-      return;
-    }
-    if (const auto* malformed = std::get_if<c10d::MalformedReply>(&decoded)) {
-      return fail("invalid reply from the store: " + malformed->reason);
-    }
-    needed_ = 0;
-    const auto& complete = std::get<c10d::CompleteReply>(decoded);
-    Asked asked = std::move(under_way_.front());
-    under_way_.pop_front();
-    finish(asked, complete.reply);
-    inbox_.drop_front(complete.size);
-    release_held();
-  }
-}
-
-void StoreExchange::finish(Asked& asked, const c10d::Reply& reply) {
-  const auto* waited = std::get_if<c10d::Waited>(&reply);
-  if (waited == nullptr) return asked.answered(reply);
-  if (waited->cancelled) return asked.answered(failure(asked.what + " timed out"));
-  // The reply crossed with the cancellation, whose reply is still to come.
-  if (asked.is_cancelled) {
-    Asked leftover;
-    leftover.expected = asked.expected;
-    leftover.deadline = Clock::now() + options_.timeout;
-    leftover.what = "the cancellation of a wait";
-    leftover.answered = [](const Result<c10d::Reply>&) {};
-    leftover.is_wait = true;
-    under_way_.push_front(std::move(leftover));
-  }
-  asked.answered(reply);
-}
-
-void StoreExchange::expire() {
-  const TimePoint now = Clock::now();
-  if (under_way_.empty() || !broken_.empty()) return;
-  // A wait is always the last in flight, so cancelling it does not affect others.
-  Asked& last = under_way_.back();
-  if (last.is_wait && !last.is_cancelled && last.deadline <= now) {
-    std::string cancel;
-    (void)c10d::encode(c10d::CancelWait{}, c10d::Dialect::d, cancel);  // dialect D has it
-    outbox_.append(cancel);
-    last.is_cancelled = true;
-    last.deadline = now + options_.timeout;
-  }
-  // After any other timeout, replies can no longer be matched to requests.
-  if (under_way_.front().deadline <= now) {
-    fail("no response from the store to " + under_way_.front().what);
-  }
-}
-
-void StoreExchange::fail(std::string reason) {
-  broken_ = std::move(reason);
-  std::deque<Asked> lost = std::move(under_way_);
-  std::move(held_.begin(), held_.end(), std::back_inserter(lost));
-  under_way_.clear();
-  held_.clear();
-  outbox_.clear();
-  inbox_.clear();
-  for (Asked& asked : lost) asked.answered(failure(broken_));
-}
-
-class AsyncStoreClient::Impl : public StoreExchange {
- public:
-  using StoreExchange::StoreExchange;
-
-  std::string full(std::string_view key) const { return options().key_prefix + std::string(key); }
-  std::vector<std::string> full(const std::vector<std::string>& keys) const {
-    std::vector<std::string> all;
-    for (const std::string& key : keys) all.push_back(full(key));
-    return all;
-  }
-  // Sends a request that gets no reply.
-  void tell(const c10d::Request& request) {
-    ask(request, "", options().timeout, [](const Result<c10d::Reply>&) {});
-  }
-  // Sends a request that gets a reply, with the default timeout.
-  void ask_soon(const c10d::Request& request, std::string what, Answered answered) {
-    ask(request, std::move(what), options().timeout, std::move(answered));
-  }
-};
-
-namespace {
-
 std::vector<c10d::Bytes> views(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
@@ -383,22 +147,6 @@ std::string names_of(const std::vector<std::string>& keys) {
   const std::string shown = fmt::format("{}", fmt::join(keys.begin(), end, ", "));
   if (keys.size() <= shown_max) return shown;
   return fmt::format("{} and {} more", shown, keys.size() - shown_max);
-}
-
-// Converts the reply to a T, and passes failures on.
-template <class T, class Convert>
-auto converted(AsyncStoreClient::Done<T> done, Convert convert) {
-  return [done = std::move(done), convert](const Result<c10d::Reply>& reply) {
-    if (!reply) return done(tl::unexpected<Error>(reply.error()));
-    done(convert(*reply));
-  };
-}
-
-auto without_value(AsyncStoreClient::Done<void> done) {
-  return [done = std::move(done)](const Result<c10d::Reply>& reply) {
-    if (!reply) return done(tl::unexpected<Error>(reply.error()));
-    done({});
-  };
 }
 
 std::int64_t to_number(const c10d::Reply& reply) {
@@ -413,335 +161,347 @@ std::string to_text(const c10d::Reply& reply) {
 
 }  // namespace
 
-// --- opening and driving -------------------------------------------------------------------------
+// --- requests and replies ------------------------------------------------------------------------
 
-AsyncStoreClient::AsyncStoreClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-AsyncStoreClient::~AsyncStoreClient() = default;
+// The connection: sends requests and reads their replies, in order. In a fork of the process that
+// opened it every request fails, because the two processes would read each other's replies.
+class StoreClient::Connection {
+ public:
+  Connection(const StoreClientOptions& options, FileDescriptor socket)
+      : options_(options), socket_(std::move(socket)) {}
 
-Result<std::unique_ptr<AsyncStoreClient>> AsyncStoreClient::open(
-    const StoreClientOptions& options) {
-  Result<FileDescriptor> socket = dial_store(options.host, options.port, options.connect_timeout);
-  if (!socket) return tl::unexpected<Error>(socket.error());
-  return std::unique_ptr<AsyncStoreClient>(
-      new AsyncStoreClient(std::make_unique<Impl>(options, std::move(*socket))));
-}
-
-int AsyncStoreClient::descriptor() const {
-  return impl_->descriptor();
-}
-short AsyncStoreClient::wanted_events() const {
-  return static_cast<short>(impl_->has_unwritten() ? POLLIN | POLLOUT : POLLIN);
-}
-int AsyncStoreClient::next_wait_ms() const {
-  return impl_->next_wait_ms();
-}
-void AsyncStoreClient::serve() {
-  impl_->serve();
-}
-void AsyncStoreClient::write() {
-  impl_->write();
-}
-const std::string& AsyncStoreClient::broken() const {
-  return impl_->broken();
-}
-
-// --- requests without a reply --------------------------------------------------------------------
-
-void AsyncStoreClient::set(std::string_view key, std::string_view value) {
-  impl_->tell(c10d::Set{impl_->full(key), value});
-}
-
-void AsyncStoreClient::append(std::string_view key, std::string_view data) {
-  impl_->tell(c10d::Append{impl_->full(key), data});
-}
-
-void AsyncStoreClient::multi_set(const std::vector<std::pair<std::string, std::string>>& entries) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : entries) keys.push_back(impl_->full(key));
-  std::vector<c10d::KeyValue> pairs;
-  for (std::size_t at = 0; at < entries.size(); ++at) {
-    pairs.push_back({keys[at], entries[at].second});
+  // Why nothing works any longer. Empty while the connection works.
+  const std::string& broken() const { return broken_; }
+  std::string full(std::string_view key) const { return options_.key_prefix + std::string(key); }
+  std::vector<std::string> full(const std::vector<std::string>& keys) const {
+    std::vector<std::string> all;
+    for (const std::string& key : keys) all.push_back(full(key));
+    return all;
   }
-  impl_->tell(c10d::MultiSet{pairs});
+  const StoreClientOptions& options() const { return options_; }
+
+  // A request without a reply. Blocks only while the kernel's send buffer is full.
+  Result<void> tell(const c10d::Request& request);
+  // A request with a reply, which `convert` turns into the result. `what` is for the error: "no
+  // response from the store to <what>".
+  template <class Convert>
+  auto ask(const c10d::Request& request, const std::string& what, Duration timeout, Convert convert)
+      -> Result<decltype(convert(c10d::Reply{}))>;
+  template <class Convert>
+  auto ask(const c10d::Request& request, const std::string& what, Convert convert) {
+    return ask(request, what, options_.timeout, convert);
+  }
+  // A request whose reply comes when the store pleases, and which is cancelled after the timeout.
+  Result<void> wait(const c10d::Request& request, const std::string& what, Duration timeout);
+  // The value, if the key exists.
+  Result<std::optional<std::string>> find(const std::string& name, const std::string& what,
+                                          Duration timeout);
+
+ private:
+  bool is_usable();
+  void drop_reply() { inbox_.drop_front(std::exchange(taken_, 0)); }
+  void queue(const c10d::Request& request);
+  bool send(TimePoint deadline);
+  bool receive(TimePoint deadline);
+  std::optional<c10d::Reply> reply_by(const c10d::Expected& expected, TimePoint deadline);
+  Result<c10d::Reply> reply_to(const c10d::Request& request, const std::string& what,
+                               TimePoint deadline);
+  tl::unexpected<Error> fail(std::string reason);
+
+  StoreClientOptions options_;
+  FileDescriptor socket_;
+  const pid_t owner_ = ::getpid();
+  std::string broken_;
+  ByteBuffer outbox_;
+  ByteBuffer inbox_;
+  std::size_t taken_ = 0;  // bytes of the last reply, which are dropped before the next
+  c10d::ReplyDecoder decoder_;
+};
+
+tl::unexpected<Error> StoreClient::Connection::fail(std::string reason) {
+  broken_ = std::move(reason);
+  outbox_.clear();
+  return failure(broken_);
 }
 
-void AsyncStoreClient::queue_push(std::string_view key, std::string_view value) {
-  impl_->tell(c10d::QueuePush{impl_->full(key), value});
+// Called before every request: nothing is under way.
+bool StoreClient::Connection::is_usable() {
+  drop_reply();
+  if (broken_.empty() && ::getpid() != owner_) {
+    fail("process " + std::to_string(owner_) +
+         " opened this connection before a fork; open another one in the forked process");
+  }
+  if (broken_.empty() && !inbox_.empty()) fail("unexpected data from the store");
+  return broken_.empty();
 }
 
-// --- requests with a reply -----------------------------------------------------------------------
-
-void AsyncStoreClient::get(std::string_view key, Duration timeout, Done<std::string> done) {
-  const std::string name = impl_->full(key);
-  const c10d::Bytes names[] = {name};
-  const std::string what = "GET of " + name;
-  // CHECK and GET leave in one write. There is no WAIT before them, because the GET would cancel
-  // it.
-  const auto exists = std::make_shared<bool>(false);
-  impl_->ask(c10d::Check{names}, what, timeout,
-             [exists](const Result<c10d::Reply>& reply) { *exists = reply && to_flag(*reply); });
-  const auto wait_then_get = [this, name, what, timeout, done] {
-    const c10d::Bytes keys[] = {name};
-    impl_->ask(c10d::Wait{keys}, "wait for " + name, timeout,
-               [this, name, what, timeout, done](const Result<c10d::Reply>& reply) {
-                 if (!reply) return done(tl::unexpected<Error>(reply.error()));
-                 impl_->ask(c10d::Get{name}, what, timeout, converted(done, to_text));
-               });
-  };
-  impl_->ask(c10d::Get{name}, what, timeout,
-             [exists, wait_then_get, done](const Result<c10d::Reply>& reply) {
-               if (!reply) return done(tl::unexpected<Error>(reply.error()));
-               if (!*exists) return wait_then_get();
-               done(to_text(*reply));
-             });
+void StoreClient::Connection::queue(const c10d::Request& request) {
+  std::string bytes;
+  (void)c10d::encode(request, c10d::Dialect::d, bytes);  // dialect D has all requests
+  outbox_.append(bytes);
 }
 
-void AsyncStoreClient::find(std::string_view key, Done<std::optional<std::string>> done) {
-  const std::string name = impl_->full(key);
-  const c10d::Bytes names[] = {name};
-  const auto exists = std::make_shared<bool>(false);
-  impl_->ask_soon(
-      c10d::Check{names}, "CHECK of " + name,
-      [exists](const Result<c10d::Reply>& reply) { *exists = reply && to_flag(*reply); });
-  impl_->ask_soon(c10d::Get{name}, "GET of " + name,
-                  converted(std::move(done), [exists](const c10d::Reply& reply) {
-                    return *exists ? std::optional(to_text(reply)) : std::nullopt;
-                  }));
-}
-
-void AsyncStoreClient::add(std::string_view key, std::int64_t delta, Done<std::int64_t> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask_soon(c10d::Add{name, delta}, "ADD to " + name, converted(std::move(done), to_number));
-}
-
-void AsyncStoreClient::compare_set(std::string_view key, std::string_view expected,
-                                   std::string_view desired, Done<std::string> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask_soon(c10d::CompareSet{name, expected, desired}, "COMPARE_SET of " + name,
-                  converted(std::move(done), to_text));
-}
-
-void AsyncStoreClient::check(const std::vector<std::string>& keys, Done<bool> done) {
-  const std::vector<std::string> names = impl_->full(keys);
-  impl_->ask_soon(c10d::Check{views(names)}, "CHECK of " + names_of(names),
-                  converted(std::move(done), to_flag));
-}
-
-void AsyncStoreClient::wait(const std::vector<std::string>& keys, Duration timeout,
-                            Done<void> done) {
-  const std::vector<std::string> names = impl_->full(keys);
-  impl_->ask(c10d::Wait{views(names)}, "wait for " + names_of(names), timeout,
-             without_value(std::move(done)));
-}
-
-void AsyncStoreClient::barrier(std::string_view key, std::int64_t world_size, Duration timeout,
-                               Done<void> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask(c10d::Barrier{name, world_size}, "barrier " + name, timeout,
-             without_value(std::move(done)));
-}
-
-void AsyncStoreClient::delete_key(std::string_view key, Done<bool> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask_soon(
-      c10d::DeleteKey{name}, "DELETE_KEY of " + name,
-      converted(std::move(done), [](const c10d::Reply& reply) { return to_number(reply) > 0; }));
-}
-
-void AsyncStoreClient::num_keys(Done<std::int64_t> done) {
-  impl_->ask_soon(c10d::GetNumKeys{}, "GETNUMKEYS", converted(std::move(done), to_number));
-}
-
-void AsyncStoreClient::multi_get(const std::vector<std::string>& keys,
-                                 Done<std::vector<std::string>> done) {
-  const std::vector<std::string> names = impl_->full(keys);
-  impl_->ask_soon(c10d::MultiGet{views(names)}, "MULTI_GET of " + names_of(names),
-                  converted(std::move(done), [](const c10d::Reply& reply) {
-                    const auto values = std::get<c10d::Values>(reply).values;
-                    return std::vector<std::string>(values.begin(), values.end());
-                  }));
-}
-
-void AsyncStoreClient::queue_pop(std::string_view key, Done<std::optional<std::string>> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask_soon(c10d::QueuePop{name}, "QUEUE_POP of " + name,
-                  converted(std::move(done), [](const c10d::Reply& reply) {
-                    const auto& popped = std::get<c10d::Popped>(reply);
-                    return popped.length_before > 0 ? std::optional(std::string(popped.value))
-                                                    : std::nullopt;
-                  }));
-}
-
-void AsyncStoreClient::queue_length(std::string_view key, Done<std::int64_t> done) {
-  const std::string name = impl_->full(key);
-  impl_->ask_soon(c10d::QueueLen{name}, "QUEUE_LEN of " + name,
-                  converted(std::move(done), to_number));
-}
-
-void AsyncStoreClient::list_keys(Done<std::vector<std::string>> done) {
-  const std::string prefix = impl_->options().key_prefix;
-  impl_->ask_soon(c10d::ListKeys{}, "LIST_KEYS",
-                  converted(std::move(done), [prefix](const c10d::Reply& reply) {
-                    std::vector<std::string> keys;
-                    for (const c10d::Bytes key : std::get<c10d::Keys>(reply).keys) {
-                      if (key.starts_with(prefix)) keys.emplace_back(key.substr(prefix.size()));
-                    }
-                    return keys;
-                  }));
-}
-
-namespace {
-
-// Stores a result for the loop that waits for it.
-template <class T>
-auto into(std::optional<Result<T>>& slot) {
-  return [&slot](Result<T> result) { slot = std::move(result); };
-}
-
-}  // namespace
-
-StoreClient::StoreClient(std::unique_ptr<AsyncStoreClient> client, Duration timeout)
-    : client_(std::move(client)), timeout_(timeout) {}
-
-Result<StoreClient> StoreClient::open(const StoreClientOptions& options) {
-  Result<std::unique_ptr<AsyncStoreClient>> client = AsyncStoreClient::open(options);
-  if (!client) return tl::unexpected<Error>(client.error());
-  return StoreClient(std::move(*client), options.timeout);
-}
-
-const std::string& StoreClient::broken() const {
-  return client_->broken();
-}
-
-template <class T>
-Result<T> StoreClient::await(std::optional<Result<T>>& slot) {
-  client_->write();
-  while (!slot) {
-    pollfd watched{client_->descriptor(), client_->wanted_events(), 0};
-    // Every request has a deadline, at which the client fills the slot with a failure.
-    if (poll(&watched, 1, client_->next_wait_ms()) < 0 && errno != EINTR) {
-      return failure("cannot wait for the store: " + errno_text(errno));
+// Writes all that is queued. False: not before the deadline, or the connection has broken.
+bool StoreClient::Connection::send(TimePoint deadline) {
+  while (!outbox_.empty()) {
+    const std::string_view bytes = outbox_.view();
+    const ssize_t count = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count >= 0) {
+      outbox_.drop_front(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {
+      if (!await(socket_.get(), POLLOUT, deadline)) return false;
+    } else if (errno != EINTR) {
+      fail("cannot write to the store: " + errno_text(errno));
+      return false;
     }
-    client_->serve();
   }
-  return std::move(*slot);
+  return true;
 }
 
-// Sends requests without a reply. Blocks only while the kernel's send buffer is full.
-Result<void> StoreClient::written() {
-  client_->write();
-  while (client_->broken().empty() && (client_->wanted_events() & POLLOUT) != 0) {
-    pollfd watched{client_->descriptor(), POLLOUT, 0};
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(timeout_).count();
-    const int count = poll(&watched, 1, static_cast<int>(milliseconds));
-    if (count == 0) return failure("the store does not read");
-    if (count < 0 && errno != EINTR) return failure("cannot write: " + errno_text(errno));
-    client_->write();
+// Reads what arrives next. False as above.
+bool StoreClient::Connection::receive(TimePoint deadline) {
+  while (true) {
+    char* const at = inbox_.tail(bounds::store_read_bytes);
+    const ssize_t count = ::recv(socket_.get(), at, bounds::store_read_bytes, 0);
+    if (count > 0) {
+      inbox_.grow_by(static_cast<std::size_t>(count));
+      return true;
+    }
+    if (count == 0) {
+      fail("the store closed the connection");
+      return false;
+    }
+    if (errno != EAGAIN && errno != EINTR) {
+      fail("cannot read from the store: " + errno_text(errno));
+      return false;
+    }
+    if (!await(socket_.get(), POLLIN, deadline)) return false;
   }
-  if (!client_->broken().empty()) return failure(client_->broken());
+}
+
+// The next reply; its views are valid until the next call. None: not before the deadline, or the
+// connection has broken.
+std::optional<c10d::Reply> StoreClient::Connection::reply_by(const c10d::Expected& expected,
+                                                             TimePoint deadline) {
+  drop_reply();
+  std::size_t needed = 1;
+  while (send(deadline)) {
+    if (inbox_.size() < needed) {
+      if (!receive(deadline)) return std::nullopt;
+      continue;
+    }
+    const c10d::DecodedReply decoded = decoder_.decode(inbox_.view(), expected);
+    if (const auto* const more = std::get_if<c10d::NeedMoreReply>(&decoded)) {
+      needed = more->size;
+    } else if (const auto* const malformed = std::get_if<c10d::MalformedReply>(&decoded)) {
+      fail("invalid reply from the store: " + malformed->reason);
+      return std::nullopt;
+    } else {
+      const auto& complete = std::get<c10d::CompleteReply>(decoded);
+      taken_ = complete.size;
+      return complete.reply;
+    }
+  }
+  return std::nullopt;
+}
+
+// After a timeout, replies can no longer be matched to requests.
+Result<c10d::Reply> StoreClient::Connection::reply_to(const c10d::Request& request,
+                                                      const std::string& what, TimePoint deadline) {
+  auto reply = reply_by(c10d::expected_of(request), deadline);
+  if (reply) return *std::move(reply);
+  if (broken_.empty()) fail("no response from the store to " + what);
+  return failure(broken_);
+}
+
+Result<void> StoreClient::Connection::tell(const c10d::Request& request) {
+  if (!is_usable()) return failure(broken_);
+  queue(request);
+  if (send(Clock::now() + options_.timeout)) return {};
+  return failure(broken_.empty() ? "the store does not read" : broken_);
+}
+
+template <class Convert>
+auto StoreClient::Connection::ask(const c10d::Request& request, const std::string& what,
+                                  Duration timeout, Convert convert)
+    -> Result<decltype(convert(c10d::Reply{}))> {
+  if (!is_usable()) return failure(broken_);
+  queue(request);
+  const auto reply = reply_to(request, what, Clock::now() + timeout);
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  auto result = convert(*reply);
+  drop_reply();
+  return result;
+}
+
+Result<void> StoreClient::Connection::wait(const c10d::Request& request, const std::string& what,
+                                           Duration timeout) {
+  if (!is_usable()) return failure(broken_);
+  queue(request);
+  const c10d::Expected expected = c10d::expected_of(request);
+  if (reply_by(expected, Clock::now() + timeout)) return {};
+  if (!broken_.empty()) return failure(broken_);
+  queue(c10d::CancelWait{});
+  const auto reply = reply_to(request, what, Clock::now() + options_.timeout);
+  if (!reply) return tl::unexpected<Error>(reply.error());
+  if (std::get<c10d::Waited>(*reply).cancelled) return failure(what + " timed out");
+  // The reply crossed with the cancellation, whose reply is still to come.
+  (void)reply_to(request, "the cancellation of a wait", Clock::now() + options_.timeout);
   return {};
 }
 
+// CHECK and GET leave in one write.
+Result<std::optional<std::string>> StoreClient::Connection::find(const std::string& name,
+                                                                 const std::string& what,
+                                                                 Duration timeout) {
+  if (!is_usable()) return failure(broken_);
+  const c10d::Bytes names[] = {name};
+  const TimePoint deadline = Clock::now() + timeout;
+  queue(c10d::Check{names});
+  queue(c10d::Get{name});
+  const auto checked = reply_to(c10d::Check{names}, what, deadline);
+  if (!checked) return tl::unexpected<Error>(checked.error());
+  const bool exists = to_flag(*checked);
+  const auto got = reply_to(c10d::Get{name}, "GET of " + name, deadline);
+  if (!got) return tl::unexpected<Error>(got.error());
+  auto value = exists ? std::optional(to_text(*got)) : std::nullopt;
+  drop_reply();
+  return value;
+}
+
+// --- the client ----------------------------------------------------------------------------------
+
+StoreClient::StoreClient(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)) {}
+StoreClient::~StoreClient() = default;
+StoreClient::StoreClient(StoreClient&&) noexcept = default;
+StoreClient& StoreClient::operator=(StoreClient&&) noexcept = default;
+
+Result<StoreClient> StoreClient::open(const StoreClientOptions& options) {
+  Result<FileDescriptor> socket = dial_store(options.host, options.port, options.connect_timeout);
+  if (!socket) return tl::unexpected<Error>(socket.error());
+  return StoreClient(std::make_unique<Connection>(options, std::move(*socket)));
+}
+
+const std::string& StoreClient::broken() const {
+  return connection_->broken();
+}
+
 Result<void> StoreClient::set(std::string_view key, std::string_view value) {
-  client_->set(key, value);
-  return written();
+  return connection_->tell(c10d::Set{connection_->full(key), value});
 }
 
 Result<void> StoreClient::append(std::string_view key, std::string_view data) {
-  client_->append(key, data);
-  return written();
+  return connection_->tell(c10d::Append{connection_->full(key), data});
 }
 
 Result<void> StoreClient::multi_set(
     const std::vector<std::pair<std::string, std::string>>& entries) {
-  client_->multi_set(entries);
-  return written();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : entries) keys.push_back(connection_->full(key));
+  std::vector<c10d::KeyValue> pairs;
+  for (std::size_t at = 0; at < entries.size(); ++at) {
+    pairs.push_back({keys[at], entries[at].second});
+  }
+  return connection_->tell(c10d::MultiSet{pairs});
 }
 
 Result<void> StoreClient::queue_push(std::string_view key, std::string_view value) {
-  client_->queue_push(key, value);
-  return written();
+  return connection_->tell(c10d::QueuePush{connection_->full(key), value});
 }
 
 Result<std::string> StoreClient::get(std::string_view key, std::optional<Duration> timeout) {
-  std::optional<Result<std::string>> slot;
-  client_->get(key, timeout.value_or(timeout_), into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  const Duration each = timeout.value_or(connection_->options().timeout);
+  auto found = connection_->find(name, "GET of " + name, each);
+  if (!found) return tl::unexpected<Error>(found.error());
+  if (*found) return **std::move(found);
+  // No WAIT was sent before the first GET, because the GET would have cancelled it.
+  const c10d::Bytes names[] = {name};
+  if (auto waited = connection_->wait(c10d::Wait{names}, "wait for " + name, each); !waited) {
+    return tl::unexpected<Error>(waited.error());
+  }
+  return connection_->ask(c10d::Get{name}, "GET of " + name, each, to_text);
 }
 
 Result<std::optional<std::string>> StoreClient::find(std::string_view key) {
-  std::optional<Result<std::optional<std::string>>> slot;
-  client_->find(key, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->find(name, "CHECK of " + name, connection_->options().timeout);
 }
 
 Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t delta) {
-  std::optional<Result<std::int64_t>> slot;
-  client_->add(key, delta, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->ask(c10d::Add{name, delta}, "ADD to " + name, to_number);
 }
 
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
                                              std::string_view desired) {
-  std::optional<Result<std::string>> slot;
-  client_->compare_set(key, expected, desired, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->ask(c10d::CompareSet{name, expected, desired}, "COMPARE_SET of " + name,
+                          to_text);
 }
 
 Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
-  std::optional<Result<bool>> slot;
-  client_->check(keys, into(slot));
-  return await(slot);
+  const std::vector<std::string> names = connection_->full(keys);
+  return connection_->ask(c10d::Check{views(names)}, "CHECK of " + names_of(names), to_flag);
 }
 
 Result<void> StoreClient::wait(const std::vector<std::string>& keys,
                                std::optional<Duration> timeout) {
-  std::optional<Result<void>> slot;
-  client_->wait(keys, timeout.value_or(timeout_), into(slot));
-  return await(slot);
+  const std::vector<std::string> names = connection_->full(keys);
+  return connection_->wait(c10d::Wait{views(names)}, "wait for " + names_of(names),
+                           timeout.value_or(connection_->options().timeout));
 }
 
 Result<void> StoreClient::barrier(std::string_view key, std::int64_t world_size,
                                   std::optional<Duration> timeout) {
-  std::optional<Result<void>> slot;
-  client_->barrier(key, world_size, timeout.value_or(timeout_), into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->wait(c10d::Barrier{name, world_size}, "barrier " + name,
+                           timeout.value_or(connection_->options().timeout));
 }
 
 Result<bool> StoreClient::delete_key(std::string_view key) {
-  std::optional<Result<bool>> slot;
-  client_->delete_key(key, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->ask(c10d::DeleteKey{name}, "DELETE_KEY of " + name,
+                          [](const c10d::Reply& reply) { return to_number(reply) > 0; });
 }
 
 Result<std::int64_t> StoreClient::num_keys() {
-  std::optional<Result<std::int64_t>> slot;
-  client_->num_keys(into(slot));
-  return await(slot);
+  return connection_->ask(c10d::GetNumKeys{}, "GETNUMKEYS", to_number);
 }
 
 Result<std::vector<std::string>> StoreClient::multi_get(const std::vector<std::string>& keys) {
-  std::optional<Result<std::vector<std::string>>> slot;
-  client_->multi_get(keys, into(slot));
-  return await(slot);
+  const std::vector<std::string> names = connection_->full(keys);
+  return connection_->ask(c10d::MultiGet{views(names)}, "MULTI_GET of " + names_of(names),
+                          [](const c10d::Reply& reply) {
+                            const auto values = std::get<c10d::Values>(reply).values;
+                            return std::vector<std::string>(values.begin(), values.end());
+                          });
 }
 
 Result<std::optional<std::string>> StoreClient::queue_pop(std::string_view key) {
-  std::optional<Result<std::optional<std::string>>> slot;
-  client_->queue_pop(key, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->ask(
+      c10d::QueuePop{name}, "QUEUE_POP of " + name, [](const c10d::Reply& reply) {
+        const auto& popped = std::get<c10d::Popped>(reply);
+        return popped.length_before > 0 ? std::optional(std::string(popped.value)) : std::nullopt;
+      });
 }
 
 Result<std::int64_t> StoreClient::queue_length(std::string_view key) {
-  std::optional<Result<std::int64_t>> slot;
-  client_->queue_length(key, into(slot));
-  return await(slot);
+  const std::string name = connection_->full(key);
+  return connection_->ask(c10d::QueueLen{name}, "QUEUE_LEN of " + name, to_number);
 }
 
 Result<std::vector<std::string>> StoreClient::list_keys() {
-  std::optional<Result<std::vector<std::string>>> slot;
-  client_->list_keys(into(slot));
-  return await(slot);
+  const std::string& prefix = connection_->options().key_prefix;
+  return connection_->ask(c10d::ListKeys{}, "LIST_KEYS", [&prefix](const c10d::Reply& reply) {
+    std::vector<std::string> keys;
+    for (const c10d::Bytes key : std::get<c10d::Keys>(reply).keys) {
+      if (key.starts_with(prefix)) keys.emplace_back(key.substr(prefix.size()));
+    }
+    return keys;
+  });
 }
 
 }  // namespace cpprun

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Clients of a store (this program's or PyTorch's, 2.2 and later): AsyncStoreClient has no thread
-// and never blocks after open(). StoreClient blocks.
+// A client of a store.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,76 +27,6 @@ struct StoreClientOptions {
   std::string key_prefix = "/";
 };
 
-// A client of a store for programs with their own event loop. It has no thread and never blocks
-// after open(). Any number of requests may be in flight. Replies come in the order of the requests,
-// each to its own function, called from within serve().
-//
-// The protocol allows one wait at a time on a connection, and any further request cancels it.
-// Requests made after a wait() or barrier() are therefore held back until it is over. Use a second
-// client where that is a problem. Protocol: docs/protocol.md §1, dialect D.
-class AsyncStoreClient {
- public:
-  template <class T>
-  using Done = std::function<void(Result<T>)>;
-
-  // Connects and does the handshake, which blocks for at most connect_timeout. Fails with a clause
-  // such as `cannot reach a store at node1:29400 within 30000 ms: Connection refused`.
-  static Result<std::unique_ptr<AsyncStoreClient>> open(const StoreClientOptions& options);
-  ~AsyncStoreClient();
-  AsyncStoreClient(const AsyncStoreClient&) = delete;
-  AsyncStoreClient& operator=(const AsyncStoreClient&) = delete;
-
-  // The store does not reply to these. A failure shows at the next request that gets a reply.
-  void set(std::string_view key, std::string_view value);
-  void append(std::string_view key, std::string_view data);
-  void multi_set(const std::vector<std::pair<std::string, std::string>>& entries);
-  void queue_push(std::string_view key, std::string_view value);
-
-  // Waits until the key exists, then returns its value. Takes one round trip if it exists already.
-  void get(std::string_view key, Duration timeout, Done<std::string> done);
-  // The current value, or nothing.
-  void find(std::string_view key, Done<std::optional<std::string>> done);
-  void add(std::string_view key, std::int64_t delta, Done<std::int64_t> done);
-  // Returns the value after the operation: `desired` if the key held `expected` (if that is empty:
-  // or did not exist).
-  void compare_set(std::string_view key, std::string_view expected, std::string_view desired,
-                   Done<std::string> done);
-  // Whether all keys exist.
-  void check(const std::vector<std::string>& keys, Done<bool> done);
-  // Fails after `timeout` with a clause that names the keys.
-  void wait(const std::vector<std::string>& keys, Duration timeout, Done<void> done);
-  void barrier(std::string_view key, std::int64_t world_size, Duration timeout, Done<void> done);
-  // Whether the key existed.
-  void delete_key(std::string_view key, Done<bool> done);
-  void num_keys(Done<std::int64_t> done);
-  // The value is empty for a key that does not exist.
-  void multi_get(const std::vector<std::string>& keys, Done<std::vector<std::string>> done);
-  // The oldest entry, or nothing if the queue is empty.
-  void queue_pop(std::string_view key, Done<std::optional<std::string>> done);
-  void queue_length(std::string_view key, Done<std::int64_t> done);
-  // Without the prefix. Keys with other prefixes (init/) are omitted.
-  void list_keys(Done<std::vector<std::string>> done);
-
-  // For poll or epoll. The client owns it.
-  int descriptor() const;
-  // POLLIN, and also POLLOUT while there is data to write.
-  short wanted_events() const;
-  // Milliseconds after which to call serve() in any case; -1: no limit.
-  int next_wait_ms() const;
-  // Writes, reads, and calls the functions of requests that are complete or have timed out. Never
-  // blocks.
-  void serve();
-  // Only writes: sends pending requests without reading replies.
-  void write();
-  // Why the connection is unusable. Empty while it works.
-  const std::string& broken() const;
-
- private:
-  class Impl;
-  explicit AsyncStoreClient(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
-};
-
 // A blocking client of a store (this program's or PyTorch's, 2.2 and later), for tools and tests.
 //
 //   auto client = cpprun::StoreClient::open({.host = "node1", .port = 29400});
@@ -106,11 +34,15 @@ class AsyncStoreClient {
 //   client->set("greeting", "hello");
 //
 // Every call ends within its timeout. A failed call returns the reason as a clause. After a failure
-// of the connection every further call fails with the same reason. Not thread-safe.
+// of the connection every further call fails with the same reason. Not thread-safe. Protocol:
+// docs/protocol.md §1, dialect D.
 class StoreClient {
  public:
   // Retries until connect_timeout, because the store may not be listening yet.
   static Result<StoreClient> open(const StoreClientOptions& options);
+  ~StoreClient();
+  StoreClient(StoreClient&&) noexcept;
+  StoreClient& operator=(StoreClient&&) noexcept;
 
   // Written at once. The store does not reply to these, so a failure shows at the next call.
   Result<void> set(std::string_view key, std::string_view value);
@@ -141,15 +73,10 @@ class StoreClient {
   const std::string& broken() const;
 
  private:
-  explicit StoreClient(std::unique_ptr<AsyncStoreClient> client, Duration timeout);
+  class Connection;
+  explicit StoreClient(std::unique_ptr<Connection> connection);
 
-  // Drives the client until the slot is filled.
-  template <class T>
-  Result<T> await(std::optional<Result<T>>& slot);
-  Result<void> written();
-
-  std::unique_ptr<AsyncStoreClient> client_;
-  Duration timeout_;
+  std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace cpprun

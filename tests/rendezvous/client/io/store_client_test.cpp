@@ -28,23 +28,6 @@ StoreClient client_of(const StoreServer& server) {
   return std::move(*client);
 }
 
-std::unique_ptr<AsyncStoreClient> async_client_of(const StoreServer& server) {
-  auto client =
-      AsyncStoreClient::open({.host = "127.0.0.1", .port = server.port(), .timeout = 10s});
-  REQUIRE(client);
-  return std::move(*client);
-}
-
-void serve_until(AsyncStoreClient& client, const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + 10s;
-  while (!condition()) {
-    REQUIRE(std::chrono::steady_clock::now() < give_up);
-    pollfd watched{client.descriptor(), client.wanted_events(), 0};
-    poll(&watched, 1, 10);
-    client.serve();
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a client can send a server every request") {
@@ -191,44 +174,6 @@ TEST_CASE("a server that is not a store is detected") {
   impostor.join();
   REQUIRE_FALSE(client);
   CHECK(client.error().reason.ends_with("the server is not a store"));
-}
-
-TEST_CASE("an asynchronous client has many requests in flight, answered in order") {
-  StoreServer server({.host = "127.0.0.1"});
-  const auto client = async_client_of(server);
-  std::vector<std::int64_t> heard;
-  for (int at = 0; at < 1000; ++at) {
-    client->add("n", 1, [&](Result<std::int64_t> sum) { heard.push_back(sum.value()); });
-  }
-  serve_until(*client, [&] { return heard.size() == 1000; });
-  CHECK(heard.front() == 1);
-  CHECK(heard.back() == 1000);
-  CHECK(std::is_sorted(heard.begin(), heard.end()));
-}
-
-TEST_CASE("requests after a wait do not cancel it") {
-  StoreServer server({.host = "127.0.0.1"});
-  const auto client = async_client_of(server);
-  StoreClient other = client_of(server);
-  std::vector<std::string> heard;
-  client->wait({"go"}, 10s, [&](Result<void> done) { heard.push_back(done ? "woken" : "failed"); });
-  client->add("n", 1, [&](Result<std::int64_t>) { heard.push_back("added"); });
-  client->serve();
-  CHECK(other.set("go", "1"));
-  serve_until(*client, [&] { return heard.size() == 2; });
-  CHECK(heard == std::vector<std::string>{"woken", "added"});
-}
-
-TEST_CASE("an asynchronous get waits for its key and returns the value") {
-  StoreServer server({.host = "127.0.0.1"});
-  const auto client = async_client_of(server);
-  StoreClient other = client_of(server);
-  std::optional<Result<std::string>> heard;
-  client->get("k", 10s, [&](Result<std::string> value) { heard = value; });
-  client->serve();
-  CHECK(other.set("k", "v"));
-  serve_until(*client, [&] { return heard.has_value(); });
-  CHECK(*heard == Result<std::string>("v"));
 }
 
 TEST_CASE("a server cannot use a port that is in use, and says so") {
