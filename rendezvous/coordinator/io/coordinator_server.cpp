@@ -451,16 +451,6 @@ class LinkMemory {
   std::shared_ptr<std::uint64_t> reserve_;  // what is left of the reserve
 };
 
-// One slot, and the buffers, for a client behind TLS that is forwarded to the status server.
-struct PumpSlot {
-  PumpSlot(std::shared_ptr<int> of, const std::shared_ptr<MemoryAccounting>& accounting,
-           const PeerAddress& peer)
-      : place(std::move(of)), memory(accounting, peer) {}
-  std::shared_ptr<int> place;
-  PeerMemory memory;
-};
-constexpr std::size_t pump_bytes = bounds::secure_channel_bytes + 2 * bounds::link_read_bytes;
-
 }  // namespace
 
 void CoordinatorServer::require_secret(std::shared_ptr<SecureContext> secure, HolderOf whose) {
@@ -494,14 +484,8 @@ void CoordinatorServer::secrets_changed() {
 // A tool that holds the secret has read access, and the control access of its user.
 void CoordinatorServer::show_holder(SecureHandshake::Done done, const PeerAddress& peer) {
   auto credential = credential_of(done.channel->secret_id(), peer.host_text(), holder_of_);
-  if (pumps_.use_count() > static_cast<long>(2 * bounds::status_connections_max)) {
-    return refuse(peer, "too many connections from tools");
-  }
-  const auto place = std::make_shared<PumpSlot>(pumps_, connections_.shared_accounting(), peer);
-  (void)place->memory.hold(pump_bytes);  // There are few, and each has authenticated itself.
-  auto inner = SecurePump::start(std::move(done), place);
-  if (!inner) return refuse(peer, inner.error().reason);
-  status_->adopt_holder(*std::move(inner), std::move(credential));
+  status_->adopt_holder(FileDescriptor(done.socket.release()), std::move(credential), peer,
+                        std::move(done.channel), std::move(done.heard));
 }
 
 void CoordinatorServer::refuse(const PeerAddress& peer, const std::string& why) {

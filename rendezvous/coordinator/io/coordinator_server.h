@@ -259,8 +259,6 @@ class CoordinatorServer : public ReplicatedCoordinator {
   std::optional<TlsAcceptor> tls_acceptor_;  // set if there is a secret
   HolderOf holder_of_;
   std::pair<std::string, std::string> last_owner_;  // a job, and its current or former owner
-  // Its reference count is one more than the number of connections forwarded to the status server.
-  std::shared_ptr<int> pumps_ = std::make_shared<int>();
   std::optional<ConnectionDriver> driver_;
   std::unordered_map<LinkId, std::shared_ptr<LinkChannel>> channels_;
   // Bytes beyond the accounting's limits, for links whose address is at its limit: agents must

@@ -30,7 +30,7 @@ namespace cpprun {
 class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(StatusServer& server, const Principal& principal, AccessLevel access,
-        std::string first_bytes)
+        std::string first_bytes, std::unique_ptr<SecureChannel> secure)
       : server_(&server),
         access_(access),
         peer_(principal.peer),
@@ -39,6 +39,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
         name_(principal.name),
         socket_(server.context_),
         timer_(server.context_),
+        secure_(std::move(secure)),
         unread_(std::move(first_bytes)) {
     if (server.callbacks_.accounting) memory_.emplace(server.callbacks_.accounting, peer_);
   }
@@ -105,6 +106,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   void end() {
     if (server_ == nullptr) return;
     StatusServer* const server = std::exchange(server_, nullptr);
+    send_close_notify();
     asio::error_code ignored;  // it ends either way
     timer_.cancel();
     socket_.close(ignored);
@@ -209,6 +211,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   // A request has to be complete within a fixed time after its first byte, even if its bytes
   // trickle in.
   void listen() {
+    if (has_peer_finished()) return end();
     const bool is_torn = session_.is_torn();
     if (!std::exchange(was_torn_, is_torn) || !is_torn) {
       since_ = std::chrono::steady_clock::now();
@@ -218,12 +221,33 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   }
 
   void read() {
+    const auto bytes = receive();
+    if (!bytes) return end();
+    if (bytes->empty()) return listen();
+    unread_ += *bytes;
+    if (may_hold()) serve_in_turn();
+  }
+
+  // What has arrived, decrypted, and empty if that is nothing. None: the connection has ended.
+  std::optional<std::string> receive() {
     std::array<char, bounds::link_read_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return listen();
-    if (count <= 0) return end();
-    unread_.append(chunk.data(), static_cast<std::size_t>(count));
-    if (may_hold()) serve_in_turn();
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) return std::string();
+    if (count <= 0) return std::nullopt;
+    const std::string_view bytes(chunk.data(), static_cast<std::size_t>(count));
+    if (!secure_) return std::string(bytes);
+    if (!secure_->hear(bytes)) return std::nullopt;
+    return secure_->take_heard();
+  }
+
+  bool has_peer_finished() const { return secure_ && secure_->is_finished(); }
+
+  // Tells the peer that nothing was cut off. Skipped if something was.
+  void send_close_notify() {
+    if (!secure_ || !outbox_.empty()) return;
+    secure_->finish();
+    const std::string bytes = secure_->take_outgoing();
+    (void)::send(fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
   void say(std::string bytes) {
@@ -235,18 +259,35 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     write();
   }
 
+  // The next bytes for the socket. They are encrypted piece by piece, so that TLS needs little
+  // memory.
+  std::string_view next_bytes() {
+    if (!secure_) return std::string_view(outbox_).substr(sent_);
+    if (sealed_.empty()) {
+      const auto piece = std::string_view(outbox_).substr(sent_, bounds::link_read_bytes);
+      if (!secure_->say(piece)) return {};  // the next read fails, too
+      sent_ += piece.size();
+      sealed_ = secure_->take_outgoing();
+    }
+    return sealed_;
+  }
+
   void write() {
-    while (sent_ < outbox_.size()) {
-      const ssize_t count =
-          ::send(fd(), outbox_.data() + sent_, outbox_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (auto bytes = next_bytes(); !bytes.empty(); bytes = next_bytes()) {
+      const ssize_t count = ::send(fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
       if (count < 0 && errno == EINTR) continue;
       if (count < 0 && errno == EAGAIN) {
         return wait(asio::posix::stream_descriptor::wait_write, &Visit::write);
       }
       if (count < 0) return end();
-      sent_ += static_cast<std::size_t>(count);
+      if (secure_) {
+        sealed_.erase(0, static_cast<std::size_t>(count));
+      } else {
+        sent_ += static_cast<std::size_t>(count);
+      }
     }
     outbox_ = {};
+    sealed_ = {};
     sent_ = 0;
     if (!may_hold()) return;
     if (watches_) return rest();
@@ -254,6 +295,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (!is_last_) return serve_in_turn();
     // Closing with unread data would reset the connection and could discard the reply before the
     // client reads it.
+    send_close_notify();
     (void)::shutdown(fd(), SHUT_WR);  // fails only if the client is gone
     end_after(server_->limits_.resignation);
     drain();
@@ -265,7 +307,8 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   bool may_hold() {
     if (!memory_) return true;
     constexpr std::size_t request = bounds::http_head_bytes_max + bounds::http_body_bytes_max;
-    const std::size_t held = request + unread_.capacity() + outbox_.capacity();
+    const std::size_t held = request + unread_.capacity() + outbox_.capacity() +
+                             (secure_ ? secure_->bytes_held() + bounds::link_read_bytes : 0);
     const std::string objection = memory_->hold(held);
     const bool may_always = held <= bytes_always || access_ == AccessLevel::proven || is_by_secret_;
     if (objection.empty() || may_always) return true;
@@ -282,9 +325,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
   // Discards further input; only the disconnect matters.
   void drain() {
-    std::array<char, bounds::link_read_bytes> chunk;
-    const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return end();
+    if (!receive() || has_peer_finished()) return end();
     wait(asio::posix::stream_descriptor::wait_read, &Visit::drain);
   }
 
@@ -326,9 +367,11 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   asio::posix::stream_descriptor socket_;
   asio::steady_timer timer_;
   std::optional<PeerMemory> memory_;
+  std::unique_ptr<SecureChannel> secure_;  // null: unencrypted
   http::Session session_;
   std::string unread_;  // received, but the session has no room for it yet
   std::string outbox_;
+  std::string sealed_;                        // encrypted from it, and not taken by the socket yet
   std::size_t sent_ = 0;                      // bytes of the outbox
   bool is_last_ = false;                      // close after the reply being sent
   bool watches_ = false;                      // its reply is a stream
@@ -374,17 +417,19 @@ void StatusServer::adopt_local(FileDescriptor socket, std::uint32_t user) {
   receive(std::move(socket), {{}, std::move(client), fmt::format("uid {}", user)}, {});
 }
 
-void StatusServer::adopt_holder(FileDescriptor socket, Credential credential) {
+void StatusServer::adopt_holder(FileDescriptor socket, Credential credential,
+                                const PeerAddress& peer, std::unique_ptr<SecureChannel> secure,
+                                std::string first_bytes) {
   std::string name = credential.holder;
   receive(std::move(socket),
-          {{},
+          {peer,
            {.by_loopback = true, .user = failure(name), .credential = std::move(credential)},
            std::move(name)},
-          {});
+          std::move(first_bytes), std::move(secure));
 }
 
 void StatusServer::receive(FileDescriptor socket, const Principal& principal,
-                           std::string first_bytes) {
+                           std::string first_bytes, std::unique_ptr<SecureChannel> secure) {
   const auto may = may_look(access_, principal.client, ::geteuid());
   const bool is_known = principal.client.credential || principal.client.user;
   const AccessLevel access = !may       ? AccessLevel::none
@@ -398,7 +443,8 @@ void StatusServer::receive(FileDescriptor socket, const Principal& principal,
   if (!may && callbacks_.credential == nullptr) {
     callbacks_.refused(fmt::format("{}: no read access: {}", principal.name, objection));
   }
-  const auto visit = std::make_shared<Visit>(*this, principal, access, std::move(first_bytes));
+  const auto visit =
+      std::make_shared<Visit>(*this, principal, access, std::move(first_bytes), std::move(secure));
   if (const std::string why = visit->take(std::move(socket)); !why.empty()) {
     return callbacks_.refused(fmt::format("{}: cannot respond: {}", principal.name, why));
   }

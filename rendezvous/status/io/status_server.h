@@ -19,6 +19,7 @@
 #include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/http/session.h"
+#include "proto/secure/tls.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
 #include "rendezvous/status/status_access.h"
@@ -102,8 +103,10 @@ class StatusServer {
   void adopt(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   // A connection over the control socket; the kernel has reported its user.
   void adopt_local(FileDescriptor socket, std::uint32_t user);
-  // A connection whose client has proven that it holds the secret.
-  void adopt_holder(FileDescriptor socket, Credential credential);
+  // A connection whose client has proven that it holds the secret, and which `secure` encrypts from
+  // then on; null: it is not encrypted.
+  void adopt_holder(FileDescriptor socket, Credential credential, const PeerAddress& peer = {},
+                    std::unique_ptr<SecureChannel> secure = nullptr, std::string first_bytes = {});
   std::size_t size() const { return visits_.size(); }
   // Sends the delayed reply to the request with that ticket; the request may be gone by now.
   void answer(std::uint64_t ticket, const http::Response& response);
@@ -126,7 +129,8 @@ class StatusServer {
   };
 
   StatusClient client_of(int socket, const PeerAddress& peer) const;
-  void receive(FileDescriptor socket, const Principal& principal, std::string first_bytes);
+  void receive(FileDescriptor socket, const Principal& principal, std::string first_bytes,
+               std::unique_ptr<SecureChannel> secure = nullptr);
   std::string objection_to_watching(const std::optional<std::string>& owner) const;
   void keep_alive();
   bool make_room(AccessLevel newcomer);
