@@ -3,7 +3,10 @@
 // Runs a ConnectionSet in an io_context, with one descriptor and one timer for all connections.
 
 #include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/steady_timer.hpp>
 #include <memory>
+#include <optional>
 
 #include "rendezvous/store/io/connection_set.h"
 
@@ -18,8 +21,18 @@ class ConnectionDriver {
   ConnectionDriver& operator=(const ConnectionDriver&) = delete;
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  void wait();
+  void serve();
+  void arm_timer();
+
+  asio::io_context& io_;
+  ConnectionSet& connections_;
+  asio::posix::stream_descriptor readable_;
+  asio::steady_timer timer_;
+  std::optional<TimePoint> armed_;
+  bool is_posted_ = false;
+  // False once the driver is gone: pending handlers check it.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace cpprun

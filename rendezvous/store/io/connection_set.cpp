@@ -10,152 +10,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <deque>
-#include <functional>
 #include <limits>
-#include <memory>
-#include <new>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
-#include "rendezvous/store/io/listener.h"
-#include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
-
-// The sockets of StoreSessions, which makes the decisions.
-class ConnectionSet::Impl {
- public:
-  explicit Impl(const ConnectionLimits& limits);
-  ~Impl();
-
-  Result<Listening> listen(StoreHost& host, const ListenOptions& options);
-  void stop_listening(ListenerId listener, const std::string& reason);
-  void close_clients(ListenerId listener, const std::string& reason);
-  Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
-                                   std::shared_ptr<StoreStream> stream);
-  void tell_stream(ConnectionId id, StreamNews news) {
-    told_streams_.push_back({id, std::move(news)});
-  }
-  void serve_streams(TimePoint now);
-  bool with_sessions(const std::function<void(StoreSessions&)>& step);
-  int descriptor() const { return epoll_.get(); }
-  bool serve(TimePoint now);
-  void shut_down();
-  std::optional<TimePoint> next_deadline() const;
-  std::size_t connection_count() const { return sessions_.size(); }
-  const MemoryAccounting& accounting() const { return *accounting_; }
-  const std::shared_ptr<MemoryAccounting>& shared_accounting() const { return accounting_; }
-
- private:
-  struct Port {
-    StoreHost* host = nullptr;  // null: closed
-    c10d::Dialect dialect = c10d::Dialect::undecided;
-    OpenPort open;
-    bool is_resting = false;  // will be watched again; its number is in use until then
-    std::size_t left = 0;     // once it is closed: its connections that are not closed yet
-  };
-  struct ToldStream {
-    ConnectionId id;
-    StreamNews news;
-  };
-  struct Rest {
-    TimePoint until;
-    std::uint32_t port = 0;
-  };
-
-  // --- ports and turns ---
-  bool watch(Port& port, std::uint64_t number);
-  void unwatch(Port& port);
-  void wake();
-  void close_doomed();
-  void serve_events();
-  void handle(const epoll_event& event);
-  void end_rests();
-
-  // --- the doors: how connections begin ---
-  void serve_doors();
-  void accept_some(std::uint32_t number);
-  bool refuse_for_lack(Port& port, int listening, int error);
-  bool make_room(ConnectionId newest = {});
-  bool is_kept_for_links(int fd) const;
-  void open_connection(int fd, const PeerAddress& peer, std::uint32_t number);
-  bool pass_door(int fd, ConnectionId id);
-  static int open_spare();
-
-  // --- clients without a socket ---
-  void serve_told_streams();
-  void hear_stream(const ToldStream& told);
-  // Null if that is the number of a socket.
-  StoreStream* stream_of(int socket);
-  std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
-  void admit_stream(const session::Admit& admit, StoreHost& host);
-  void release_stream(int socket);
-
-  // --- bytes, and actions of StoreSessions ---
-  void read(ConnectionId id);
-  void perform();
-  void on(const session::Write& write);
-  void on(const session::Watch& watch);
-  void on(const session::Admit& admit);
-  void on(session::HandOver& hand_over);
-  void on(const session::Close& close);
-  // Runs a step for that connection and performs what follows from it. If there is no memory for
-  // it, that connection ends, but no other.
-  template <class Step>
-  void with_memory(ConnectionId id, Step step) {
-    try {
-      step();
-      return perform();
-    } catch (const std::bad_alloc&) {
-      sessions_.lack_memory(id);
-    }
-    try {
-      perform();
-    } catch (const std::bad_alloc&) {
-      sessions_.lack_memory({});  // the next turn does what is left
-    }
-  }
-
-  std::shared_ptr<MemoryAccounting> accounting_;
-  FileDescriptor epoll_;
-  FileDescriptor doors_;  // watches ports and unidentified connections; watched by epoll_
-  FileDescriptor wake_;   // readable while serve() is needed and nothing else causes a call of it
-  // Given up briefly when descriptors have run out, so that a client gets at least a close.
-  FileDescriptor spare_;
-  // Descriptors from this number on are reserved for links.
-  const int kept_for_links_from_;
-  const std::size_t clients_max_;        // how many connections and ports leave those free
-  const std::ptrdiff_t share_of_doors_;  // of a turn's work
-  StoreSessions sessions_;
-  std::deque<Port> ports_;  // an id is an index; the id of a closed port is reused
-  // By their numbers; null: the number is free.
-  std::vector<std::shared_ptr<StoreStream>> streams_;
-  std::vector<std::size_t> free_streams_;
-  std::deque<ToldStream> told_streams_;
-  std::vector<ToldStream> told_later_;  // for stores whose decisions another process makes
-  std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
-  TimePoint now_{};
-  // How much of this turn's work must be left after the doors.
-  std::ptrdiff_t work_after_doors_ = 0;
-  bool is_woken_ = false;          // wake_ is readable
-  bool events_are_first_ = false;  // events before queued requests, in this turn
-  std::size_t port_sockets_ = 0;   // open sockets of ports
-  std::array<epoll_event, 256> events_{};
-  std::size_t event_count_ = 0;  // valid entries of events_
-  std::size_t next_event_ = 0;   // index of the next one to handle
-};
 
 namespace {
 
@@ -190,55 +55,7 @@ std::size_t clients_that_fit(int kept_from, int spare) {
 
 }  // namespace
 
-ConnectionSet::ConnectionSet(ConnectionLimits limits) : impl_(std::make_unique<Impl>(limits)) {}
-ConnectionSet::~ConnectionSet() = default;
-
-Result<Listening> ConnectionSet::listen(StoreHost& host, const ListenOptions& options) {
-  return impl_->listen(host, options);
-}
-void ConnectionSet::stop_listening(ListenerId listener, const std::string& reason) {
-  impl_->stop_listening(listener, reason);
-}
-void ConnectionSet::close_clients(ListenerId listener, const std::string& reason) {
-  impl_->close_clients(listener, reason);
-}
-Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerAddress& peer,
-                                                std::shared_ptr<StoreStream> stream) {
-  return impl_->open_stream(listener, peer, std::move(stream));
-}
-void ConnectionSet::tell_stream(ConnectionId id, StreamNews news) {
-  impl_->tell_stream(id, std::move(news));
-}
-bool ConnectionSet::with_sessions(const std::function<void(StoreSessions&)>& step) {
-  return impl_->with_sessions(step);
-}
-void ConnectionSet::serve_streams(TimePoint now) {
-  impl_->serve_streams(now);
-}
-int ConnectionSet::descriptor() const {
-  return impl_->descriptor();
-}
-bool ConnectionSet::serve(TimePoint now) {
-  return impl_->serve(now);
-}
-std::optional<TimePoint> ConnectionSet::next_deadline() const {
-  return impl_->next_deadline();
-}
-void ConnectionSet::shut_down() {
-  impl_->shut_down();
-}
-std::size_t ConnectionSet::connection_count() const {
-  return impl_->connection_count();
-}
-const MemoryAccounting& ConnectionSet::accounting() const {
-  return impl_->accounting();
-}
-
-std::shared_ptr<MemoryAccounting> ConnectionSet::shared_accounting() const {
-  return impl_->shared_accounting();
-}
-
-ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
+ConnectionSet::ConnectionSet(const ConnectionLimits& limits)
     : accounting_(std::make_shared<MemoryAccounting>(limits.memory, random_seed())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       doors_(epoll_create1(EPOLL_CLOEXEC)),
@@ -261,11 +78,11 @@ ConnectionSet::Impl::Impl(const ConnectionLimits& limits)
 }
 
 // Hosts are not notified: their owner decides in which order things end.
-ConnectionSet::Impl::~Impl() {
+ConnectionSet::~ConnectionSet() {
   for (const int socket : sessions_.sockets()) FileDescriptor closing(socket);
 }
 
-void ConnectionSet::Impl::shut_down() {
+void ConnectionSet::shut_down() {
   for (const Port& port : ports_) {
     for (const FileDescriptor& socket : port.open.sockets) ::shutdown(socket.get(), SHUT_RDWR);
   }
@@ -274,7 +91,7 @@ void ConnectionSet::Impl::shut_down() {
 
 // --- ports -------------------------------------------------------------------------------------
 
-Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptions& options) {
+Result<Listening> ConnectionSet::listen(StoreHost& host, const ListenOptions& options) {
   Result<OpenPort> open = options.streams_only ? OpenPort{} : port_of(options);
   if (!open) return tl::unexpected<Error>(open.error());
   auto place = std::ranges::find_if(ports_, [](const Port& each) {
@@ -296,7 +113,7 @@ Result<Listening> ConnectionSet::Impl::listen(StoreHost& host, const ListenOptio
   return Listening{ListenerId{number}, port.open.port, port.open.address, port.open.hosts};
 }
 
-void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string& reason) {
+void ConnectionSet::stop_listening(ListenerId listener, const std::string& reason) {
   if (listener.value >= ports_.size() || ports_[listener.value].host == nullptr) return;
   Port& port = ports_[listener.value];
   port_sockets_ -= port.open.sockets.size();
@@ -311,20 +128,20 @@ void ConnectionSet::Impl::stop_listening(ListenerId listener, const std::string&
   }
 }
 
-void ConnectionSet::Impl::close_clients(ListenerId listener, const std::string& reason) {
+void ConnectionSet::close_clients(ListenerId listener, const std::string& reason) {
   (void)sessions_.close_clients(listener.value, reason);  // each has a line of its own
   if (sessions_.has_doomed()) wake();
 }
 
 // The driver may have no other reason to call serve().
-void ConnectionSet::Impl::wake() {
+void ConnectionSet::wake() {
   if (std::exchange(is_woken_, true)) return;
   const std::uint64_t one = 1;
   // No other code writes this eventfd, so this cannot fail.
   (void)!::write(wake_.get(), &one, sizeof one);
 }
 
-void ConnectionSet::Impl::close_doomed() {
+void ConnectionSet::close_doomed() {
   while (sessions_.close_next()) perform();
   if (!is_woken_ || sessions_.has_doomed()) return;
   std::uint64_t count = 0;
@@ -334,7 +151,7 @@ void ConnectionSet::Impl::close_doomed() {
 
 // --- one turn -----------------------------------------------------------------------------------
 
-bool ConnectionSet::Impl::serve(TimePoint now) {
+bool ConnectionSet::serve(TimePoint now) {
   now_ = now;
   sessions_.begin_turn(now);
   with_memory({}, [] {});  // retries what the last turn had no memory for
@@ -367,7 +184,7 @@ bool ConnectionSet::Impl::serve(TimePoint now) {
 }
 
 // What this turn has no time for comes first in the next one.
-void ConnectionSet::Impl::serve_events() {
+void ConnectionSet::serve_events() {
   if (next_event_ == event_count_) {
     const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
     event_count_ = count > 0 ? static_cast<std::size_t>(count) : 0;
@@ -379,7 +196,7 @@ void ConnectionSet::Impl::serve_events() {
   }
 }
 
-void ConnectionSet::Impl::handle(const epoll_event& event) {
+void ConnectionSet::handle(const epoll_event& event) {
   if (event.data.u64 == wake_mark) return;  // close_doomed() handles it
   if (event.data.u64 == doors_mark) return serve_doors();
   const ConnectionId id{event.data.u64};
@@ -395,13 +212,13 @@ void ConnectionSet::Impl::handle(const epoll_event& event) {
   }
 }
 
-std::optional<TimePoint> ConnectionSet::Impl::next_deadline() const {
+std::optional<TimePoint> ConnectionSet::next_deadline() const {
   const std::optional<TimePoint> next = sessions_.next_deadline();
   if (rests_.empty()) return next;
   return next ? std::min(*next, rests_.front().until) : rests_.front().until;
 }
 
-void ConnectionSet::Impl::end_rests() {
+void ConnectionSet::end_rests() {
   for (; !rests_.empty() && rests_.front().until <= now_; rests_.pop_front()) {
     const std::uint32_t number = rests_.front().port;
     Port& port = ports_[number];
@@ -426,12 +243,12 @@ bool is_lack_of_resources(int error) {
 
 }  // namespace
 
-int ConnectionSet::Impl::open_spare() {
+int ConnectionSet::open_spare() {
   return ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 // Connections that are left at a door are seen again in the next turn.
-void ConnectionSet::Impl::serve_doors() {
+void ConnectionSet::serve_doors() {
   std::array<epoll_event, 64> events;
   work_after_doors_ = sessions_.work_left() - share_of_doors_;
   const int count = epoll_wait(doors_.get(), events.data(), static_cast<int>(events.size()), 0);
@@ -446,7 +263,7 @@ void ConnectionSet::Impl::serve_doors() {
 }
 
 // It is a client from now on, and waits with the others.
-bool ConnectionSet::Impl::pass_door(int fd, ConnectionId id) {
+bool ConnectionSet::pass_door(int fd, ConnectionId id) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = id.value;
@@ -454,7 +271,7 @@ bool ConnectionSet::Impl::pass_door(int fd, ConnectionId id) {
   return epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
+bool ConnectionSet::watch(Port& port, std::uint64_t number) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = port_mark | number;
@@ -463,14 +280,14 @@ bool ConnectionSet::Impl::watch(Port& port, std::uint64_t number) {
   });
 }
 
-void ConnectionSet::Impl::unwatch(Port& port) {
+void ConnectionSet::unwatch(Port& port) {
   for (const FileDescriptor& socket : port.open.sockets) {
     // It was watched, so this cannot fail.
     (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   }
 }
 
-void ConnectionSet::Impl::accept_some(std::uint32_t number) {
+void ConnectionSet::accept_some(std::uint32_t number) {
   Port& port = ports_[number];
   for (std::size_t at = 0; at < port.open.sockets.size(); ++at) {
     const int listening = port.open.sockets[at].get();
@@ -495,7 +312,7 @@ void ConnectionSet::Impl::accept_some(std::uint32_t number) {
   }
 }
 
-bool ConnectionSet::Impl::make_room(ConnectionId newest) {
+bool ConnectionSet::make_room(ConnectionId newest) {
   const bool had_silent = sessions_.close_silent(
       "idle, and its file descriptor is needed for others (raise ulimit -Hn)", newest);
   perform();
@@ -504,7 +321,7 @@ bool ConnectionSet::Impl::make_room(ConnectionId newest) {
 
 // Decides by the number of connections, and also by descriptor numbers, in case other descriptors
 // of this process have used up what was expected. A lower number may have become free meanwhile.
-bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
+bool ConnectionSet::is_kept_for_links(int fd) const {
   const std::size_t streams = streams_.size() - free_streams_.size();  // they have none
   if (sessions_.size() - streams + port_sockets_ > clients_max_) return true;
   if (fd < kept_for_links_from_) return false;
@@ -515,7 +332,7 @@ bool ConnectionSet::Impl::is_kept_for_links(int fd) const {
 // Accepts the next queued client with the spare descriptor and closes it. If it stayed in the
 // queue, the port would stay readable forever and the loop would spin. Returns false if even that
 // fails.
-bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) {
+bool ConnectionSet::refuse_for_lack(Port& port, int listening, int error) {
   spare_.reset();
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -536,7 +353,7 @@ bool ConnectionSet::Impl::refuse_for_lack(Port& port, int listening, int error) 
   return was_refused;
 }
 
-void ConnectionSet::Impl::open_connection(int fd, const PeerAddress& peer, std::uint32_t number) {
+void ConnectionSet::open_connection(int fd, const PeerAddress& peer, std::uint32_t number) {
   FileDescriptor socket(fd);
   sessions_.spend(bounds::store_work_of_connection);
   Port& port = ports_[number];
@@ -594,7 +411,7 @@ ssize_t write_all_of(int socket, std::span<const std::string_view> pieces) {
 
 }  // namespace
 
-void ConnectionSet::Impl::read(ConnectionId id) {
+void ConnectionSet::read(ConnectionId id) {
   const std::span<char> room = sessions_.room(id);
   if (room.empty()) return;
   const ssize_t count = ::recv(sessions_.socket_of(id), room.data(), room.size(), 0);
@@ -605,13 +422,13 @@ void ConnectionSet::Impl::read(ConnectionId id) {
   sessions_.close(id, errno_text(error), is_departure(error));
 }
 
-void ConnectionSet::Impl::perform() {
+void ConnectionSet::perform() {
   while (std::optional<SessionAction> action = sessions_.next_action()) {
     std::visit([this](auto& what) { on(what); }, *action);
   }
 }
 
-void ConnectionSet::Impl::on(const session::Write& write) {
+void ConnectionSet::on(const session::Write& write) {
   std::array<std::string_view, written_pieces_max> room;
   const std::span<const std::string_view> pieces = sessions_.pieces(write.to, room);
   if (pieces.empty()) return;  // it is gone
@@ -625,7 +442,7 @@ void ConnectionSet::Impl::on(const session::Write& write) {
   sessions_.close(write.to, errno_text(error), is_departure(error));
 }
 
-void ConnectionSet::Impl::on(const session::Watch& watch) {
+void ConnectionSet::on(const session::Watch& watch) {
   // A stream reports when it has room. What it has said meanwhile is looked at again.
   if (stream_of(watch.socket) != nullptr) {
     if (watch.for_bytes) tell_stream(watch.id, {.has_bytes = true});
@@ -639,7 +456,7 @@ void ConnectionSet::Impl::on(const session::Watch& watch) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, watch.socket, &event);
 }
 
-void ConnectionSet::Impl::on(const session::Admit& admit) {
+void ConnectionSet::on(const session::Admit& admit) {
   StoreHost* const host = ports_[admit.port].host;
   if (host == nullptr) return;
   if (stream_of(admit.socket) != nullptr) return admit_stream(admit, *host);
@@ -658,7 +475,7 @@ void ConnectionSet::Impl::on(const session::Admit& admit) {
   sessions_.close(admit.id, why);
 }
 
-void ConnectionSet::Impl::on(session::HandOver& hand_over) {
+void ConnectionSet::on(session::HandOver& hand_over) {
   if (stream_of(hand_over.socket) != nullptr) return release_stream(hand_over.socket);
   FileDescriptor socket(hand_over.socket);
   (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
@@ -673,7 +490,7 @@ void ConnectionSet::Impl::on(session::HandOver& hand_over) {
   host->adopt_link(std::move(socket), hand_over.peer, std::move(hand_over.first_bytes));
 }
 
-void ConnectionSet::Impl::on(const session::Close& close) {
+void ConnectionSet::on(const session::Close& close) {
   if (stream_of(close.socket) != nullptr) {
     release_stream(close.socket);
   } else {
@@ -710,12 +527,12 @@ int number_of(std::size_t place) {
 
 }  // namespace
 
-StoreStream* ConnectionSet::Impl::stream_of(int socket) {
+StoreStream* ConnectionSet::stream_of(int socket) {
   return socket > first_stream ? nullptr : streams_.at(place_of(socket)).get();
 }
 
-Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const PeerAddress& peer,
-                                                      std::shared_ptr<StoreStream> stream) {
+Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerAddress& peer,
+                                                std::shared_ptr<StoreStream> stream) {
   Port& port = ports_.at(listener.value);
   if (port.host == nullptr) return failure("the store is closed");
   if (const std::string objection = accounting_->objection_to_connection(peer);
@@ -735,14 +552,14 @@ Result<ConnectionId> ConnectionSet::Impl::open_stream(ListenerId listener, const
   return id;
 }
 
-void ConnectionSet::Impl::release_stream(int socket) {
+void ConnectionSet::release_stream(int socket) {
   const std::size_t place = place_of(socket);
   const auto stream = std::exchange(streams_.at(place), nullptr);
   free_streams_.push_back(place);
   stream->closed();
 }
 
-void ConnectionSet::Impl::serve_streams(TimePoint now) {
+void ConnectionSet::serve_streams(TimePoint now) {
   now_ = now;
   const std::optional<TimePoint> deadline = sessions_.next_deadline();
   sessions_.begin_turn(now);
@@ -759,7 +576,7 @@ void ConnectionSet::Impl::serve_streams(TimePoint now) {
   if (!told_streams_.empty() || sessions_.has_more() || is_sooner) wake();
 }
 
-bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)>& step) {
+bool ConnectionSet::with_sessions(const std::function<void(StoreSessions&)>& step) {
   bool is_done = false;
   with_memory({}, [&] {
     step(sessions_);
@@ -771,7 +588,7 @@ bool ConnectionSet::Impl::with_sessions(const std::function<void(StoreSessions&)
   return is_done;
 }
 
-void ConnectionSet::Impl::serve_told_streams() {
+void ConnectionSet::serve_told_streams() {
   std::erase_if(told_later_, [this](const ToldStream& told) {
     const bool is_due = !sessions_.is_replayed(told.id);
     if (is_due) told_streams_.push_back(told);
@@ -786,7 +603,7 @@ void ConnectionSet::Impl::serve_told_streams() {
   }
 }
 
-void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
+void ConnectionSet::hear_stream(const ToldStream& told) {
   if (!sessions_.is_heard(told.id)) return;
   // The clients of its port are being shown: nothing may change meanwhile.
   if (sessions_.is_held(told.id)) return told_streams_.push_back(told);
@@ -818,8 +635,7 @@ void ConnectionSet::Impl::hear_stream(const ToldStream& told) {
   }
 }
 
-std::size_t ConnectionSet::Impl::write_to(StoreStream& stream,
-                                          std::span<const std::string_view> pieces) {
+std::size_t ConnectionSet::write_to(StoreStream& stream, std::span<const std::string_view> pieces) {
   std::size_t written = 0;
   for (const std::string_view piece : pieces) {
     const std::size_t count = stream.write(piece);
@@ -830,7 +646,7 @@ std::size_t ConnectionSet::Impl::write_to(StoreStream& stream,
 }
 
 // The agent that brought it was admitted with its link.
-void ConnectionSet::Impl::admit_stream(const session::Admit& admit, StoreHost& host) {
+void ConnectionSet::admit_stream(const session::Admit& admit, StoreHost& host) {
   const Result<void> admitted = host.admit_stream(admit.peer);
   if (!sessions_.is_heard(admit.id)) return;
   if (!admitted) return sessions_.close(admit.id, admitted.error().reason);

@@ -9,13 +9,19 @@
 // next_deadline() has come, then calls serve(). ConnectionDriver does that in an io_context,
 // StoreServer in a thread of its own.
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/bounds.h"
@@ -25,13 +31,13 @@
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store/io/listener.h"
 #include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/session.h"
 #include "rendezvous/store/store.h"
+#include "rendezvous/store/store_sessions.h"
 
 namespace cpprun {
-
-class StoreSessions;
 
 // One line for the log, in parts, so that similar lines can be recognised and counted.
 struct Note {
@@ -126,9 +132,10 @@ struct Listening {
   std::vector<std::string> hosts = {};  // the addresses of a named host, as numbers
 };
 
+// The sockets of StoreSessions, which makes the decisions.
 class ConnectionSet {
  public:
-  explicit ConnectionSet(ConnectionLimits limits = {});
+  explicit ConnectionSet(const ConnectionLimits& limits = {});
   ~ConnectionSet();
   ConnectionSet(const ConnectionSet&) = delete;
   ConnectionSet& operator=(const ConnectionSet&) = delete;
@@ -148,7 +155,9 @@ class ConnectionSet {
   Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
                                    std::shared_ptr<StoreStream> stream);
   // Handled by serve_streams(), or by serve() if that is the caller.
-  void tell_stream(ConnectionId id, StreamNews news);
+  void tell_stream(ConnectionId id, StreamNews news) {
+    told_streams_.push_back({id, std::move(news)});
+  }
   // Handles at once what tell_stream() reported, without a detour through descriptor(). Must not be
   // called from within a call of this class. What there is no time for is left to serve().
   void serve_streams(TimePoint now);
@@ -159,7 +168,7 @@ class ConnectionSet {
   bool with_sessions(const std::function<void(StoreSessions&)>& step);
 
   // Readable when serve() has something to do.
-  int descriptor() const;
+  int descriptor() const { return epoll_.get(); }
   // Accepts, reads, decides and writes a bounded amount, and never blocks. Returns true if it
   // should be called again at once, after the driver's other work.
   bool serve(TimePoint now);
@@ -169,15 +178,109 @@ class ConnectionSet {
   // Ends ports and connections even if a forked process has copies of their descriptors.
   void shut_down();
 
-  std::size_t connection_count() const;
+  std::size_t connection_count() const { return sessions_.size(); }
   // The memory that clients of all listeners make this process hold.
-  const MemoryAccounting& accounting() const;
+  const MemoryAccounting& accounting() const { return *accounting_; }
   // For other memory that is held on behalf of an address.
-  std::shared_ptr<MemoryAccounting> shared_accounting() const;
+  const std::shared_ptr<MemoryAccounting>& shared_accounting() const { return accounting_; }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Port {
+    StoreHost* host = nullptr;  // null: closed
+    c10d::Dialect dialect = c10d::Dialect::undecided;
+    OpenPort open;
+    bool is_resting = false;  // will be watched again; its number is in use until then
+    std::size_t left = 0;     // once it is closed: its connections that are not closed yet
+  };
+  struct ToldStream {
+    ConnectionId id;
+    StreamNews news;
+  };
+  struct Rest {
+    TimePoint until;
+    std::uint32_t port = 0;
+  };
+
+  // --- ports and turns ---
+  bool watch(Port& port, std::uint64_t number);
+  void unwatch(Port& port);
+  void wake();
+  void close_doomed();
+  void serve_events();
+  void handle(const epoll_event& event);
+  void end_rests();
+
+  // --- the doors: how connections begin ---
+  void serve_doors();
+  void accept_some(std::uint32_t number);
+  bool refuse_for_lack(Port& port, int listening, int error);
+  bool make_room(ConnectionId newest = {});
+  bool is_kept_for_links(int fd) const;
+  void open_connection(int fd, const PeerAddress& peer, std::uint32_t number);
+  bool pass_door(int fd, ConnectionId id);
+  static int open_spare();
+
+  // --- clients without a socket ---
+  void serve_told_streams();
+  void hear_stream(const ToldStream& told);
+  // Null if that is the number of a socket.
+  StoreStream* stream_of(int socket);
+  std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
+  void admit_stream(const session::Admit& admit, StoreHost& host);
+  void release_stream(int socket);
+
+  // --- bytes, and actions of StoreSessions ---
+  void read(ConnectionId id);
+  void perform();
+  void on(const session::Write& write);
+  void on(const session::Watch& watch);
+  void on(const session::Admit& admit);
+  void on(session::HandOver& hand_over);
+  void on(const session::Close& close);
+  // Runs a step for that connection and performs what follows from it. If there is no memory for
+  // it, that connection ends, but no other.
+  template <class Step>
+  void with_memory(ConnectionId id, Step step) {
+    try {
+      step();
+      return perform();
+    } catch (const std::bad_alloc&) {
+      sessions_.lack_memory(id);
+    }
+    try {
+      perform();
+    } catch (const std::bad_alloc&) {
+      sessions_.lack_memory({});  // the next turn does what is left
+    }
+  }
+
+  std::shared_ptr<MemoryAccounting> accounting_;
+  FileDescriptor epoll_;
+  FileDescriptor doors_;  // watches ports and unidentified connections; watched by epoll_
+  FileDescriptor wake_;   // readable while serve() is needed and nothing else causes a call of it
+  // Given up briefly when descriptors have run out, so that a client gets at least a close.
+  FileDescriptor spare_;
+  // Descriptors from this number on are reserved for links.
+  const int kept_for_links_from_;
+  const std::size_t clients_max_;        // how many connections and ports leave those free
+  const std::ptrdiff_t share_of_doors_;  // of a turn's work
+  StoreSessions sessions_;
+  std::deque<Port> ports_;  // an id is an index; the id of a closed port is reused
+  // By their numbers; null: the number is free.
+  std::vector<std::shared_ptr<StoreStream>> streams_;
+  std::vector<std::size_t> free_streams_;
+  std::deque<ToldStream> told_streams_;
+  std::vector<ToldStream> told_later_;  // for stores whose decisions another process makes
+  std::deque<Rest> rests_;  // of ports that could accept nothing, the first to end in front
+  TimePoint now_{};
+  // How much of this turn's work must be left after the doors.
+  std::ptrdiff_t work_after_doors_ = 0;
+  bool is_woken_ = false;          // wake_ is readable
+  bool events_are_first_ = false;  // events before queued requests, in this turn
+  std::size_t port_sockets_ = 0;   // open sockets of ports
+  std::array<epoll_event, 256> events_{};
+  std::size_t event_count_ = 0;  // valid entries of events_
+  std::size_t next_event_ = 0;   // index of the next one to handle
 };
 
 }  // namespace cpprun

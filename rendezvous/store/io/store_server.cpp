@@ -15,7 +15,6 @@
 
 #include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
-#include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/io/machine_memory.h"
 
 namespace cpprun {
@@ -53,48 +52,31 @@ MemoryLimits memory_for(const StoreServerOptions& options) {
 
 // --- in the caller's loop ----------------------------------------------------------------------
 
-class StoreService::Impl {
- public:
-  explicit Impl(const StoreServerOptions& options)
-      : host(options.log), connections({.memory = memory_for(options)}) {}
+StoreService::StoreService(const StoreServerOptions& options)
+    : host_(std::make_unique<OpenHost>(options.log)),
+      connections_({.memory = memory_for(options)}) {}
 
-  OpenHost host;
-  ConnectionSet connections;
-  Listening listening;
-  bool has_more = false;  // serve() stopped at the end of its slice
-  const pid_t owner = ::getpid();
-
-  bool is_of_this_process() const { return owner == ::getpid(); }
-};
-
-StoreService::StoreService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 StoreService::~StoreService() {
   // A fork of the owner shares its sockets, so it only closes its own descriptors.
-  if (impl_->is_of_this_process()) impl_->connections.shut_down();
+  if (is_of_this_process()) connections_.shut_down();
 }
 
 Result<std::unique_ptr<StoreService>> StoreService::open(const StoreServerOptions& options) {
-  auto impl = std::make_unique<Impl>(options);
+  std::unique_ptr<StoreService> service(new StoreService(options));
   Result<Listening> listening =
-      impl->connections.listen(impl->host, {.host = options.host, .port = options.port});
+      service->connections_.listen(*service->host_, {.host = options.host, .port = options.port});
   if (!listening) return tl::unexpected<Error>(listening.error());
-  impl->listening = std::move(*listening);
-  return std::unique_ptr<StoreService>(new StoreService(std::move(impl)));
+  service->listening_ = std::move(*listening);
+  return service;
 }
 
-std::uint16_t StoreService::port() const {
-  return impl_->listening.port;
-}
-std::string StoreService::address() const {
-  return impl_->listening.address;
-}
-int StoreService::descriptor() const {
-  return impl_->connections.descriptor();
+bool StoreService::is_of_this_process() const {
+  return owner_ == ::getpid();
 }
 
 int StoreService::next_wait_ms() const {
-  if (impl_->has_more) return 0;
-  const std::optional<TimePoint> deadline = impl_->connections.next_deadline();
+  if (has_more_) return 0;
+  const std::optional<TimePoint> deadline = connections_.next_deadline();
   if (!deadline) return -1;
   const Duration left = *deadline - std::chrono::steady_clock::now();
   // Rounded up, so that the deadline has passed when the wait is over.
@@ -103,8 +85,8 @@ int StoreService::next_wait_ms() const {
 }
 
 void StoreService::serve() {
-  if (!impl_->is_of_this_process()) return;  // The owner would miss what is taken here.
-  impl_->has_more = impl_->connections.serve(std::chrono::steady_clock::now());
+  if (!is_of_this_process()) return;  // The owner would miss what is taken here.
+  has_more_ = connections_.serve(std::chrono::steady_clock::now());
 }
 
 // --- in a thread of its own --------------------------------------------------------------------

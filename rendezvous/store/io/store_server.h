@@ -6,12 +6,15 @@
 //   cpprun::StoreServer server({.host = "", .port = 29500});
 //   std::printf("serving on port %d\n", server.port());
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "proto/result.h"
+#include "rendezvous/store/io/connection_set.h"
 
 namespace cpprun {
 
@@ -58,19 +61,24 @@ class StoreService {
   StoreService(const StoreService&) = delete;
   StoreService& operator=(const StoreService&) = delete;
 
-  std::uint16_t port() const;
-  std::string address() const;
+  std::uint16_t port() const { return listening_.port; }
+  std::string address() const { return listening_.address; }
   // For poll or epoll; owned by the service.
-  int descriptor() const;
+  int descriptor() const { return connections_.descriptor(); }
   // Milliseconds after which serve() must be called in any case; -1: never. Suitable for poll(2).
   int next_wait_ms() const;
   // Does a bounded amount of pending work, and never blocks.
   void serve();
 
  private:
-  class Impl;
-  explicit StoreService(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit StoreService(const StoreServerOptions& options);
+  bool is_of_this_process() const;
+
+  std::unique_ptr<StoreHost> host_;
+  ConnectionSet connections_;
+  Listening listening_;
+  bool has_more_ = false;  // serve() stopped at the end of its slice
+  const pid_t owner_ = ::getpid();
 };
 
 }  // namespace cpprun
