@@ -139,7 +139,7 @@ StateJournal::StateJournal(asio::io_context& context, FileDescriptor directory, 
       say_(std::move(say)),
       directory_(std::move(directory)),
       lock_(std::move(lock)),
-      requests_(context),
+      socket_(context),
       timer_(context) {}
 
 Result<void> StateJournal::begin_writer(HelperProcesses& side) {
@@ -150,12 +150,11 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return state_refused("cannot start the process that writes: {}", errno_text(errno));
   }
-  requests_.assign(ends[0]);
+  socket_.assign(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  const auto pid =
-      side.start({directory_.get(), theirs.get(), lock_.get()}, [this, requests = theirs.get()] {
-        write_states(directory_.get(), requests, *ring_, options_.syncs);
-      });
+  const auto pid = side.start({directory_.get(), theirs.get(), lock_.get()}, [&] {
+    StateWriter(directory_.get(), options_.syncs, *ring_).run(theirs.get());
+  });
   if (!pid) return state_refused("cannot start the process that writes: {}", pid.error().reason);
   writer_ = *pid;
   listen();
@@ -164,11 +163,9 @@ Result<void> StateJournal::begin_writer(HelperProcesses& side) {
 
 // Reads in a helper process and with a timeout, since the disk may hang.
 Result<void> StateJournal::look(HelperProcesses& side) {
-  auto text = side.ask_within(
-      [this](const HelperProcesses::Say& say) {
-        say(text_of(read_states(options_.path, [&say] { say(still_reading); })));
-      },
-      options_.timeout);
+  auto text =
+      side.ask_within([this](const HelperProcesses::Say& say) { read_states(options_.path, say); },
+                      options_.timeout);
   if (!text) return state_refused("the disk of \"{}\" is not responding", options_.path);
   auto read = state_files_of(*text);
   text.reset();  // it may be large
@@ -223,7 +220,7 @@ Result<void> StateJournal::take_logs(StateFiles read) {
 }
 
 void StateJournal::adopt(std::uint64_t number, const std::string& job) {
-  jobs_[job] = {.number = number, .request = StateRequest::record, .file = {}};
+  jobs_[job] = {.number = number, .request = StateEntry::record};
 }
 
 void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
@@ -240,12 +237,12 @@ void StateJournal::set_aside(std::uint64_t number, const std::string& why) {
 // --- to the writer -------------------------------------------------------------------------------
 
 std::uint64_t StateJournal::keep(const std::string& job, const std::string& record) {
-  change(job, StateRequest::record, state_file_of(record));
+  change(job, StateEntry::record, state_file_of(record));
   return last_change_;
 }
 
 std::uint64_t StateJournal::forget(const std::string& job) {
-  if (jobs_.contains(job)) change(job, StateRequest::gone, std::nullopt);
+  if (jobs_.contains(job)) change(job, StateEntry::record_gone, {});
   return last_change_;
 }
 
@@ -253,8 +250,7 @@ std::uint64_t StateJournal::written_through() const {
   return is_durable() && !unwritten_.empty() ? *unwritten_.begin() - 1 : last_change_;
 }
 
-void StateJournal::change(const std::string& job, StateRequest::Kind request,
-                          std::optional<std::string> file) {
+void StateJournal::change(const std::string& job, StateEntry request, std::string file) {
   Job& its = jobs_[job];
   if (its.number == 0) its.number = ++last_number_;
   its.request = request;
@@ -262,33 +258,30 @@ void StateJournal::change(const std::string& job, StateRequest::Kind request,
   ++last_change_;
   if (its.unwritten == 0) its.unwritten = *unwritten_.insert(last_change_).first;
   // A waiting job is handed over with its latest change.
-  if (its.waits) return;
-  if (waiting_.empty()) return hand(job);
-  its.waits = true;
-  waiting_.push_back(job);
-  tick();
+  if (!its.waits) hand(job);
 }
 
 void StateJournal::hand(const std::string& job) {
   if (writer_ < 0) return;  // This was reported.
   Job& its = jobs_.at(job);
-  its.ticket = ++last_ticket_;
-  const int wrong = hand_over(requests_.native_handle(), {its.ticket, its.number, its.request},
-                              its.request == StateRequest::gone ? nullptr : &*its.file);
-  if (wrong == 0) {
-    outstanding_[its.ticket] = {job, Clock::now()};
-  } else {
-    its.waits = true;
-    waiting_.push_back(job);
-    if (wrong != EAGAIN) trouble(errno_text(wrong));
+  if (const auto ticket = put(its.request, its.number, 0, its.file)) {
+    its.ticket = *ticket;
+    outstanding_[*ticket] = job;
+    return;
   }
+  if (ring_->is_empty()) trouble(errno_text(EFBIG));  // it will never fit
+  wait(job);
+}
+
+// The job's record is handed over at the next tick.
+void StateJournal::wait(const std::string& job) {
+  jobs_.at(job).waits = true;
+  waiting_.push_back(job);
   tick();
 }
 
 void StateJournal::hand_waiting() {
-  for (std::size_t left = waiting_.size(); left > 0 && writer_ >= 0; --left) {
-    const std::string job = std::move(waiting_.front());
-    waiting_.pop_front();
+  for (const std::string& job : std::exchange(waiting_, {})) {
     jobs_.at(job).waits = false;
     hand(job);
   }
@@ -297,35 +290,20 @@ void StateJournal::hand_waiting() {
 // --- from the writer -----------------------------------------------------------------------------
 
 void StateJournal::listen() {
-  requests_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
-                         if (!error && !alive.expired()) hear();
-                       });
+  socket_.async_wait(asio::posix::stream_descriptor::wait_read,
+                     [this, alive = std::weak_ptr(alive_)](const asio::error_code& error) {
+                       if (!error && !alive.expired()) hear();
+                     });
 }
 
 void StateJournal::hear() {
-  StateReply answer;
+  StateReply reply;
   while (true) {
-    const auto got = ::recv(requests_.native_handle(), &answer, sizeof answer, MSG_DONTWAIT);
+    const auto got = ::recv(socket_.native_handle(), &reply, sizeof reply, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    if (got != sizeof answer) {
-      writer_ = -1;
-      outstanding_.clear();
-      log_ages_ = {};
-      // No writer is left that could make room in the ring, so do not let callers wait for it.
-      logs_through_ = last_log_ticket_;
-      if (logs_.written) logs_.written(logs_through_);
-      say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has exited; {}",
-                                        options_.path, would_not_know));
-      return changed_();
-    }
-    if (answer.kind == StateReply::record) {
-      heard(answer.ticket, static_cast<int>(answer.error_number));
-    } else {
-      heard_of_logs(answer);
-    }
+    if (got != sizeof reply) return writer_ended();
+    heard(reply);
   }
-  hand_waiting();
   if (is_idle() && !wrong_.empty()) {
     wrong_.clear();
     say_(LogLevel::info,
@@ -335,72 +313,100 @@ void StateJournal::hear() {
   listen();
 }
 
-void StateJournal::heard(std::uint64_t ticket, int error_number) {
+void StateJournal::heard(const StateReply& reply) {
+  const int error_number = static_cast<int>(reply.error_number);
+  switch (StateReply::Kind{reply.kind}) {
+    case StateReply::record_failed:
+      return record_done(reply.ticket, error_number);
+    case StateReply::log_failed:
+      return log_failed(reply.ticket, error_number);
+    case StateReply::through:
+      break;
+  }
+  through_ = reply.ticket;
+  ages_.done(through_);
+  while (!outstanding_.empty() && outstanding_.begin()->first <= through_) {
+    record_done(outstanding_.begin()->first, 0);
+  }
+  if (logs_.written) logs_.written(through_);
+}
+
+void StateJournal::record_done(std::uint64_t ticket, int error_number) {
   const auto handed = outstanding_.extract(ticket);
   if (handed.empty()) return;
-  const std::string& job = handed.mapped().job;
+  const std::string& job = handed.mapped();
   Job& its = jobs_.at(job);
   if (error_number != 0) trouble(errno_text(error_number));
   if (its.ticket != ticket || its.waits) return;  // A newer change is outstanding.
-  if (error_number != 0) {
-    its.waits = true;
-    failed_.push_back(job);
-    return;
-  }
-  its.file.reset();
+  if (error_number != 0) return wait(job);
+  its.file = {};
   unwritten_.erase(std::exchange(its.unwritten, 0));
-  if (its.request == StateRequest::gone) jobs_.erase(job);
+  if (its.request == StateEntry::record_gone) jobs_.erase(job);
 }
 
-// --- the logs of stores --------------------------------------------------------------------------
+void StateJournal::log_failed(std::uint64_t number, int error_number) {
+  const auto job =
+      std::ranges::find(jobs_, number, [](const auto& each) { return each.second.number; });
+  if (job != jobs_.end() && logs_.failed) {
+    logs_.failed(std::string(job->first), errno_text(error_number));
+  }
+}
 
-std::optional<std::uint64_t> StateJournal::put_log(LogEntryKind kind, const std::string& job,
+void StateJournal::writer_ended() {
+  writer_ = -1;
+  outstanding_.clear();
+  ages_ = {};
+  // No writer is left that could make room in the ring, so do not let callers wait for it.
+  through_ = last_ticket_;
+  if (logs_.written) logs_.written(through_);
+  say_(LogLevel::error, fmt::format("--state: the process that writes to \"{}\" has exited; {}",
+                                    options_.path, would_not_know));
+  changed_();
+}
+
+// --- the ring ------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> StateJournal::put(StateEntry kind, std::uint64_t number,
+                                               std::uint64_t generation, std::string_view bytes) {
+  const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(kind),
+                                .number = number,
+                                .generation = generation,
+                                .ticket = last_ticket_ + 1};
+  const SharedRing::Put put = ring_->put(entry, bytes);
+  if (put == SharedRing::Put::full) return std::nullopt;
+  ages_.add(++last_ticket_, Clock::now());
+  tick();
+  // If the wake-up cannot be sent, the writer is busy and will look at the ring as well.
+  const bool is_record = kind >= StateEntry::record;
+  const auto wake = is_record ? StateWake::now : StateWake::later;
+  if (is_record || put == SharedRing::Put::wake) {
+    (void)::send(socket_.native_handle(), &wake, sizeof wake, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  return last_ticket_;
+}
+
+std::optional<std::uint64_t> StateJournal::put_log(StateEntry kind, const std::string& job,
                                                    std::uint64_t generation,
                                                    std::string_view bytes) {
   const auto found = jobs_.find(job);
   if (writer_ < 0 || found == jobs_.end()) return std::nullopt;
-  const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(kind),
-                                .number = found->second.number,
-                                .generation = generation,
-                                .ticket = ++last_log_ticket_};
-  const SharedRing::Put put = ring_->put(entry, bytes);
-  if (put == SharedRing::Put::full) return std::nullopt;
-  log_ages_.add(entry.ticket, Clock::now());
-  if (kind == LogEntryKind::again) await_logs();
-  tick();
-  // If the wake-up cannot be sent, the writer is busy with records and will look at the ring as
-  // well.
-  if (put == SharedRing::Put::wake) {
-    (void)hand_over(requests_.native_handle(), {.kind = StateRequest::look_at_ring}, nullptr);
-  }
-  return entry.ticket;
+  const auto ticket = put(kind, found->second.number, generation, bytes);
+  if (ticket && kind == StateEntry::again) await_logs();
+  return ticket;
 }
 
 bool StateJournal::has_room_for_image() {
-  const bool has_room = writer_ < 0 || ring_->held() <= ring_bytes_before_image || are_logs_late();
+  const bool has_room = writer_ < 0 || ring_->held() <= ring_bytes_before_image || is_late();
   if (!has_room) await_logs();
   return has_room;
 }
 
 void StateJournal::await_logs() {
   const bool was_prompt = is_prompt();
-  last_awaited_ = last_log_ticket_;
+  last_awaited_ = last_ticket_;
   if (was_prompt) return;
   is_ticking_ = false;  // the tick is shorter now
   tick();
-}
-
-void StateJournal::heard_of_logs(const StateReply& answer) {
-  if (answer.kind == StateReply::logs) {
-    logs_through_ = answer.ticket;
-    log_ages_.done(answer.ticket);
-    if (logs_.written) logs_.written(answer.ticket);
-    return;
-  }
-  const auto named = [&](const auto& each) { return each.second.number == answer.ticket; };
-  const auto job = std::ranges::find_if(jobs_, named);
-  if (job == jobs_.end() || !logs_.failed) return;
-  logs_.failed(std::string(job->first), errno_text(static_cast<int>(answer.error_number)));
 }
 
 void StateJournal::log_broke(const std::string& job, const std::string& why) {
@@ -425,13 +431,12 @@ void StateJournal::tick() {
     if (error || alive.expired()) return;
     is_ticking_ = false;
     pass_over_sleep();
-    look_at_timeout();
+    if (is_late()) trouble("the disk is not responding");
     // Callers that wait for room check whether they still have to.
-    if (log_ages_.oldest() && logs_.written) logs_.written(logs_through_);
-    for (std::string& job : std::exchange(failed_, {})) waiting_.push_back(std::move(job));
+    if (ages_.oldest() && logs_.written) logs_.written(through_);
     hand_waiting();
     if (!broken_logs_.empty() && logs_.again) logs_.again();
-    if (!is_idle() || log_ages_.oldest()) tick();
+    if (!is_idle() || ages_.oldest()) tick();
   });
 }
 
@@ -439,28 +444,18 @@ void StateJournal::tick() {
 void StateJournal::pass_over_sleep() {
   const TimePoint now = Clock::now();
   const Duration slept = overslept(tick_due_, now, tick_length());
-  if (slept == Duration{}) return;
-  for (auto& [ticket, handed] : outstanding_) {
-    handed.since = without_sleep(handed.since, now, slept);
-  }
-  log_ages_.pass_over_sleep(now, slept);
+  if (slept != Duration{}) ages_.pass_over_sleep(now, slept);
 }
 
-void StateJournal::look_at_timeout() {
-  const bool is_late =
-      !outstanding_.empty() && Clock::now() - outstanding_.begin()->second.since >= write_timeout();
-  if (is_late || are_logs_late()) trouble("the disk is not responding");
-}
-
-bool StateJournal::are_logs_late() const {
-  const auto oldest = log_ages_.oldest();
+bool StateJournal::is_late() const {
+  const auto oldest = ages_.oldest();
   return oldest && Clock::now() - *oldest >= write_timeout();
 }
 
 // A client waits for the disk: every client with --state-sync, or a job that resumes the log of a
 // predecessor.
 bool StateJournal::is_prompt() const {
-  return options_.syncs || logs_through_ < last_awaited_;
+  return options_.syncs || through_ < last_awaited_;
 }
 
 Duration StateJournal::write_timeout() const {

@@ -93,7 +93,6 @@ Result<FileDescriptor> lock_state_directory(int directory, const std::string& pa
 // waits for the lock. A full or hung disk delays no client: it is logged, and the data is written
 // once the disk works again.
 //
-//
 // With --state-sync, the caller is notified when a change is on disk, and need not wait for a disk
 // that is known to have failed.
 class StateJournal {
@@ -147,14 +146,13 @@ class StateJournal {
   bool is_durable() const { return wrong_.empty() && writer_ >= 0; }
   // No failure is known, and every record handed over so far is in its file.
   bool is_idle() const {
-    return outstanding_.empty() && waiting_.empty() && failed_.empty() && broken_logs_.empty() &&
-           !are_logs_late();
+    return outstanding_.empty() && waiting_.empty() && broken_logs_.empty() && !is_late();
   }
 
   // --- the logs of stores (LogDirectory) ---
   // Hands an entry to the writer process. The job must have a record. Returns the entry's ticket,
   // or nullopt if there is no room or no writer.
-  std::optional<std::uint64_t> put_log(LogEntryKind kind, const std::string& job,
+  std::optional<std::uint64_t> put_log(StateEntry kind, const std::string& job,
                                        std::uint64_t generation, std::string_view bytes);
   // A generation that no log has ever had.
   std::uint64_t new_generation() { return ++last_generation_; }
@@ -162,7 +160,7 @@ class StateJournal {
   // If false, a caller that adds an image waits for `written`. Clients that wait for that image
   // wait with it, but no longer than the timeout of the disk.
   bool has_room_for_image();
-  std::uint64_t last_log_ticket() const { return last_log_ticket_; }
+  std::uint64_t last_ticket() const { return last_ticket_; }
   // The job's log cannot be written, because of `why`; or it can be written again.
   void log_broke(const std::string& job, const std::string& why);
   void log_is_written(const std::string& job);
@@ -182,36 +180,36 @@ class StateJournal {
  private:
   struct Job {
     std::uint64_t number = 0;
-    StateRequest::Kind request = StateRequest::gone;  // the latest one
-    std::optional<std::string> file;                  // until it is known to be written
-    std::uint64_t ticket = 0;                         // of the latest hand-over
-    bool waits = false;                               // is in waiting_ or failed_
-    std::uint64_t unwritten = 0;                      // its first change not known to be written
-  };
-  struct Handed {
-    std::string job;
-    std::chrono::steady_clock::time_point since;
+    StateEntry request = StateEntry::record_gone;  // the latest one
+    std::string file = {};                         // until it is known to be written
+    std::uint64_t ticket = 0;                      // of the latest hand-over
+    bool waits = false;                            // is in waiting_
+    std::uint64_t unwritten = 0;                   // its first change not known to be written
   };
 
   StateJournal(asio::io_context& context, FileDescriptor directory, FileDescriptor lock,
                Options options, Say say);
   Result<void> begin_writer(HelperProcesses& side);
   Result<void> take_logs(StateFiles read);
-  void heard_of_logs(const StateReply& answer);
   Result<void> look(HelperProcesses& side);
-  bool are_logs_late() const;
+  bool is_late() const;
   bool is_prompt() const;
   void await_logs();
   Duration write_timeout() const;
   Duration tick_length() const;
-  void change(const std::string& job, StateRequest::Kind request, std::optional<std::string> file);
+  void change(const std::string& job, StateEntry request, std::string file);
   void hand(const std::string& job);
+  void wait(const std::string& job);
   void hand_waiting();
+  std::optional<std::uint64_t> put(StateEntry kind, std::uint64_t number, std::uint64_t generation,
+                                   std::string_view bytes);
   void listen();
   void hear();
-  void heard(std::uint64_t ticket, int error_number);
+  void heard(const StateReply& reply);
+  void record_done(std::uint64_t ticket, int error_number);
+  void log_failed(std::uint64_t number, int error_number);
+  void writer_ended();
   void tick();
-  void look_at_timeout();
   void pass_over_sleep();
   void trouble(const std::string& what);
 
@@ -219,7 +217,7 @@ class StateJournal {
   Say say_;
   FileDescriptor directory_;
   FileDescriptor lock_;
-  asio::posix::stream_descriptor requests_;
+  asio::posix::stream_descriptor socket_;  // to the writer
   asio::steady_timer timer_;
   bool is_ticking_ = false;
   TimePoint tick_due_{};
@@ -227,19 +225,17 @@ class StateJournal {
   std::vector<Found> found_;
   std::optional<WallTime> last_alive_;
   std::map<std::string, Job> jobs_;
-  std::map<std::uint64_t, Handed> outstanding_;  // by ticket
-  std::deque<std::string> waiting_;              // jobs to be handed over
-  std::vector<std::string> failed_;              // jobs to be moved to waiting_ at the next tick
-  std::uint64_t last_number_ = 0;
+  std::unique_ptr<SharedRing> ring_;  // everything for the writer
   std::uint64_t last_ticket_ = 0;
+  std::uint64_t through_ = 0;       // last ticket that the writer has processed
+  std::uint64_t last_awaited_ = 0;  // last ticket that a caller waits for, synced or not
+  TicketAges ages_;
+  std::map<std::uint64_t, std::string> outstanding_;  // jobs with a record in the ring, by ticket
+  std::vector<std::string> waiting_;  // jobs whose record did not fit, or could not be written
+  std::uint64_t last_number_ = 0;
   std::uint64_t last_change_ = 0;
   std::set<std::uint64_t> unwritten_;  // first unwritten change of each job
   std::set<std::string> wrong_;        // problems already reported; empty: none
-  std::unique_ptr<SharedRing> ring_;
-  std::uint64_t last_log_ticket_ = 0;
-  std::uint64_t logs_through_ = 0;  // last ticket that the writer has processed
-  std::uint64_t last_awaited_ = 0;  // last ticket that a caller waits for, synced or not
-  TicketAges log_ages_;
   std::uint64_t last_generation_ = 0;  // highest of any log
   const std::string boot_ = own_boot();
   std::set<std::string> broken_logs_;  // names of jobs

@@ -35,7 +35,7 @@ void LogDirectory::begin_log(const std::string& job, RoundNumber round) {
   Log& log = logs_[job];
   log.is_broken = log.is_renewed = false;
   log.begun = File{.generation = directory_.new_generation()};
-  put(LogEntryKind::begin, job, *log.begun,
+  put(StateEntry::begin, job, *log.begun,
       log_file_head(round, directory_.syncs(), directory_.boot()));
 }
 
@@ -49,7 +49,7 @@ void LogDirectory::log_is_whole(const std::string& job) {
   Log& log = found->second;
   log.whole = std::exchange(log.begun, {});
   log.image_bytes = log.whole->bytes;
-  put(LogEntryKind::whole, job, *log.whole, {});
+  put(StateEntry::whole, job, *log.whole, {});
   if (!log.is_broken) directory_.log_is_written(job);
 }
 
@@ -75,9 +75,9 @@ bool LogDirectory::go_on_log(const std::string& job) {
   Log& log = logs_[job];
   log = {};
   log.whole = File{.generation = found.mapped().generation, .bytes = found.mapped().size};
-  put(LogEntryKind::again, job, *log.whole, std::to_string(found.mapped().size));
+  put(StateEntry::again, job, *log.whole, std::to_string(found.mapped().size));
   if (log.is_broken) return false;
-  callbacks_.wait_for(directory_.last_log_ticket());
+  callbacks_.wait_for(directory_.last_ticket());
   return true;
 }
 
@@ -88,7 +88,7 @@ void LogDirectory::end_log(const std::string& job) {
 void LogDirectory::forget(const std::string& job) {
   logs_.erase(job);
   found_.erase(job);
-  const auto ticket = directory_.put_log(LogEntryKind::gone, job, 0, {});
+  const auto ticket = directory_.put_log(StateEntry::gone, job, 0, {});
   if (ticket && directory_.syncs()) callbacks_.wait_for(*ticket);
   directory_.log_is_written(job);
 }
@@ -99,11 +99,11 @@ void LogDirectory::add(const std::string& job, std::optional<File> Log::*to,
   if (found == logs_.end()) return;
   std::optional<File>& file = found->second.*to;
   for (; file && !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), entry_bytes_max))) {
-    put(LogEntryKind::add, job, *file, bytes.substr(0, entry_bytes_max));
+    put(StateEntry::add, job, *file, bytes.substr(0, entry_bytes_max));
   }
 }
 
-void LogDirectory::put(LogEntryKind order, const std::string& job, File& file,
+void LogDirectory::put(StateEntry order, const std::string& job, File& file,
                        std::string_view bytes) {
   file.bytes += bytes.size();
   const auto ticket = directory_.put_log(order, job, file.generation, bytes);
@@ -211,7 +211,7 @@ void StateRecovery::keep_from(CoordinatorServer& server) {
     server.kept(CommitSource::record, directory_->written_through());
     // No client waits for a disk that is known to have failed.
     if (!directory_->is_durable()) {
-      server.kept(CommitSource::log, directory_->last_log_ticket());
+      server.kept(CommitSource::log, directory_->last_ticket());
     }
   });
   logs_ = std::make_unique<LogDirectory>(

@@ -63,7 +63,7 @@ class LogDirectory : public LogKeeper {
     bool is_broken = false;         // Invariant: if set, `whole` and `begun` are empty.
     bool is_renewed = false;        // a new log was requested and has not begun
   };
-  void put(LogEntryKind order, const std::string& job, File& file, std::string_view bytes);
+  void put(StateEntry order, const std::string& job, File& file, std::string_view bytes);
   void add(const std::string& job, std::optional<File> Log::*to, std::string_view bytes);
   void broke(const std::string& job, const std::string& why);
   void try_again();

@@ -5,30 +5,21 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <cstdint>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <set>
-#include <string_view>
 #include <utility>
 
 #include "proto/text.h"
 #include "rendezvous/daemon/state_file.h"
-#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {
 
@@ -40,342 +31,21 @@ constexpr const char* alive_name = "alive";
 constexpr off_t file_bytes_max = 64 * 1024 * 1024;
 // An image is as large as its store, and up to twice as much follows it (LogDirectory).
 constexpr off_t log_bytes_max = off_t{8} * 1024 * 1024 * 1024;
-constexpr std::size_t batch_max = 256;
-
-// Small enough that a working disk returns it within the timeout.
-constexpr std::size_t read_bytes_max = 4 * 1024 * 1024;
-
-// Reads a file from its beginning.
-Result<std::string> read_whole(
-    int descriptor, off_t bytes_max = file_bytes_max,
-    const std::function<void()>& goes_on = [] {}) {
-  struct stat facts {};
-  if (::fstat(descriptor, &facts) != 0) return failure(errno_text(errno));
-  if (!S_ISREG(facts.st_mode)) return failure("is not a regular file");
-  if (facts.st_size > bytes_max) return failure("is too large");
-  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const auto got =
-        ::pread(descriptor, bytes.data() + done, std::min(bytes.size() - done, read_bytes_max),
-                static_cast<off_t>(done));
-    goes_on();
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(errno_text(errno));
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-// Returns 0 or errno. After an error the previous file is still there.
-int replace(int directory, std::uint64_t number, const std::string& bytes, bool syncs) {
-  const std::string name = state_name(number, unfinished);
-  const FileDescriptor file(::openat(directory, name.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return errno;
-  int wrong = 0;
-  if (write_all(file.get(), bytes) < bytes.size()) {
-    wrong = errno;
-  } else if (syncs && ::fsync(file.get()) != 0) {
-    wrong = errno;
-  } else if (::renameat(directory, name.c_str(), directory, state_name(number, ready).c_str()) !=
-             0) {
-    wrong = errno;
-  }
-  if (wrong != 0) ::unlinkat(directory, name.c_str(), 0);
-  return wrong;
-}
-
-int remove(int directory, std::uint64_t number) {
-  return ::unlinkat(directory, state_name(number, ready).c_str(), 0) == 0 || errno == ENOENT
-             ? 0
-             : errno;
-}
-
-struct Received {
-  StateRequest request;
-  FileDescriptor record;
-};
-
-// The descriptor attached to a message.
-FileDescriptor passed_with(msghdr& message) {
-  const cmsghdr* const control = CMSG_FIRSTHDR(&message);
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return {};
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
-  return FileDescriptor(descriptor);
-}
-
-// nullopt if the daemon is gone, or if the call would block (MSG_DONTWAIT).
-std::optional<Received> receive(int requests, int flags = 0) {
-  Received received;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-  iovec part{&received.request, sizeof received.request};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  while (true) {
-    const auto got = ::recvmsg(requests, &message, MSG_CMSG_CLOEXEC | flags);
-    // ECONNRESET: the daemon exited with unread answers. Its earlier requests are still queued.
-    if (got < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-    if (got != sizeof received.request) return std::nullopt;
-    received.record = passed_with(message);
-    return received;
-  }
-}
-
-int carry_out(int directory, const Received& received, bool syncs) {
-  if (received.request.kind == StateRequest::gone)
-    return remove(directory, received.request.number);
-  // The descriptor was dropped because this process is out of descriptors.
-  if (!received.record) return EMFILE;
-  const auto bytes = read_whole(received.record.get());
-  return bytes ? replace(directory, received.request.number, *bytes, syncs) : EIO;
-}
+constexpr int batch_max = 256;
+// Delay before entries of logs are written, so that they are written in batches. They are safe in
+// the ring.
+constexpr int ring_pause_ms = 10;
+// The precision to which the length of an outage is known, at the cost of one inode write per
+// interval.
+constexpr auto alive_interval = std::chrono::seconds(2);
 
 // The number in "job-7.ENDING".
 std::optional<std::uint64_t> number_of(std::string_view name, std::string_view ending) {
   if (!name.starts_with("job-")) return std::nullopt;
-  name.remove_prefix(4);
-  std::uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error != std::errc{} || rest == name.data()) return std::nullopt;
+  const auto number = leading_number<std::uint64_t>(name.substr(4));
   // Only the canonical form counts, not "job-007".
-  return name == fmt::format("{}.{}", number, ending) ? std::optional(number) : std::nullopt;
+  return number && name == fmt::format("job-{}.{}", *number, ending) ? number : std::nullopt;
 }
-
-}  // namespace
-
-std::string state_name(std::uint64_t number, const char* ending) {
-  return fmt::format("job-{}.{}", number, ending);
-}
-
-namespace {
-
-// Its modification time tells when the daemon was last alive.
-class AliveFile {
- public:
-  explicit AliveFile(int directory) : directory_(directory) {}
-
-  // Best effort: a failing disk is reported when records are written.
-  void renew() {
-    due_ = Clock::now() + interval;
-    const FileDescriptor file(::openat(
-        directory_, alive_name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    const timespec times[2] = {now, now};
-    if (file) (void)::futimens(file.get(), times);
-  }
-  void renew_if_due() {
-    if (Clock::now() >= due_) renew();
-  }
-  // Milliseconds until the next renewal; -1: the file was never written.
-  int pause_ms() const {
-    if (due_ == never) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(due_ - Clock::now()).count();
-    return static_cast<int>(std::max<std::int64_t>(left, 0));
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  // The precision to which the length of an outage is known, at the cost of one inode write per
-  // interval.
-  static constexpr auto interval = std::chrono::seconds(2);
-
-  const int directory_;
-  static constexpr auto never = Clock::time_point::max();
-  Clock::time_point due_ = never;
-};
-
-// Delay before ring entries are written, so that they are written in batches. They are safe in the
-// ring.
-constexpr int ring_pause_ms = 10;
-
-// Blocks until there is room: the daemon counts the answers, so none may be dropped, and it never
-// blocks itself. An error is ignored, since the daemon may be gone and the work continues.
-void answer(int requests, const StateReply& answer) {
-  while (::send(requests, &answer, sizeof answer, MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
-}
-
-// Returns whether there may be more entries.
-bool work_on_logs(int requests, LogWriter& logs) {
-  const LogWriter::Worked worked = logs.work();
-  for (const LogWriter::Failed& failed : worked.failed) {
-    answer(requests, {StateReply::log_failed, failed.number, failed.error_number});
-  }
-  if (worked.through > 0) answer(requests, {StateReply::logs, worked.through, 0});
-  return worked.has_more;
-}
-
-// Carries out `received` and the requests queued behind it. Requests come before the ring: those
-// that do not fit into the socket are lost with the daemon, while entries in the ring are not.
-void work_on_records(int directory, int requests, std::optional<Received> received, bool syncs) {
-  std::vector<StateReply> answers;
-  std::size_t left = batch_max;
-  do {
-    if (received->request.kind == StateRequest::look_at_ring) continue;
-    const StateReply done{StateReply::record, received->request.ticket,
-                          carry_out(directory, *received, syncs)};
-    syncs ? answers.push_back(done) : answer(requests, done);
-  } while (--left > 0 && (received = receive(requests, MSG_DONTWAIT)));
-  if (answers.empty()) return;
-  // Flushes the names of all files.
-  const int wrong = syncs && ::fsync(directory) != 0 ? errno : 0;
-  for (StateReply& each : answers) {
-    if (each.error_number == 0) each.error_number = wrong;
-    answer(requests, each);
-  }
-}
-
-}  // namespace
-
-void write_states(int directory, int requests, SharedRing& ring, bool syncs) {
-  LogWriter logs(directory, syncs, ring);
-  AliveFile alive_file(directory);
-  bool has_more = false;
-  while (true) {
-    alive_file.renew_if_due();
-    const bool has_log = !ring.is_empty();
-    pollfd watched{.fd = requests, .events = POLLIN, .revents = 0};
-    const int pause = alive_file.pause_ms();
-    const int timeout = !has_log ? pause : syncs || has_more ? 0 : ring_pause_ms;
-    const int ready = ::poll(&watched, 1, timeout);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready > 0) {
-      auto received = receive(requests);
-      if (!received) break;
-      const bool is_wake = received->request.kind == StateRequest::look_at_ring;
-      work_on_records(directory, requests, std::move(received), syncs);
-      if (!is_wake) alive_file.renew();
-      if (is_wake && !syncs) continue;
-    }
-    has_more = work_on_logs(requests, logs);
-  }
-  if (alive_file.pause_ms() >= 0) alive_file.renew();
-  logs.end();
-}
-
-int hand_over(int requests, const StateRequest& request, const std::string* record) {
-  FileDescriptor file;
-  if (record != nullptr) {
-    file.reset(::memfd_create("job-state", MFD_CLOEXEC));
-    if (!file) return errno;
-    if (write_all(file.get(), *record) < record->size()) return errno;
-  }
-  StateRequest copy = request;
-  iovec part{&copy, sizeof copy};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (file) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int descriptor = file.get();
-    std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  }
-  return ::sendmsg(requests, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno : 0;
-}
-
-std::optional<LogName> log_of_name(std::string_view name) {
-  const auto dot = name.find('.');
-  if (!name.starts_with("job-") || !name.ends_with(".log") || dot == name.npos) return std::nullopt;
-  LogName log;
-  std::from_chars(name.data() + 4, name.data() + dot, log.number);
-  std::from_chars(name.data() + dot + 1, name.data() + name.size(), log.generation);
-  // Only the canonical form counts, not "job-007.1.log".
-  return name == log_name(log.number, log.generation) ? std::optional(log) : std::nullopt;
-}
-
-namespace {
-
-Result<std::string> read_file(int directory, const std::string& name, off_t bytes_max,
-                              const std::function<void()>& goes_on) {
-  const FileDescriptor file(
-      ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  return file ? read_whole(file.get(), bytes_max, goes_on)
-              : failure("cannot be read: " + errno_text(errno));
-}
-
-// Reads the newest log of each job and the one before it, in case the newest is incomplete. Removes
-// older logs and logs of unknown jobs.
-void read_logs(int directory, std::vector<LogName> names, const std::set<std::uint64_t>& known,
-               StateFiles& found, const std::function<void()>& goes_on) {
-  std::ranges::sort(names, [](const LogName& left, const LogName& right) {
-    return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
-  });
-  int of_job = 0;
-  for (std::size_t at = 0; at < names.size(); ++at) {
-    const auto [number, generation] = names[at];
-    of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
-    if (of_job > 2 || !known.contains(number)) {
-      (void)::unlinkat(directory, log_name(number, generation).c_str(), 0);  // else at next start
-      goes_on();
-      continue;
-    }
-    auto bytes = read_file(directory, log_name(number, generation), log_bytes_max, goes_on);
-    if (!bytes) {
-      found.wrong.push_back(
-          fmt::format("{} {}", log_name(number, generation), bytes.error().reason));
-      continue;
-    }
-    found.logs.push_back({number, *std::move(bytes), generation});
-  }
-}
-
-std::optional<WallTime> time_of_alive(int directory) {
-  struct stat facts {};
-  const bool is_there = ::fstatat(directory, alive_name, &facts, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!is_there || !S_ISREG(facts.st_mode)) return std::nullopt;
-  return WallTime{std::chrono::seconds{facts.st_mtim.tv_sec} +
-                  std::chrono::microseconds{facts.st_mtim.tv_nsec / 1000}};
-}
-
-}  // namespace
-
-Result<StateFiles> read_states(const std::string& path, const std::function<void()>& goes_on) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
-  if (entries == nullptr) return failure("cannot be read: " + errno_text(errno));
-  const int directory = ::dirfd(entries.get());
-  StateFiles found;
-  found.alive = time_of_alive(directory);
-  std::vector<LogName> logs;
-  std::set<std::uint64_t> known;
-  while (const dirent* const entry = ::readdir(entries.get())) {
-    if (const auto log = log_of_name(entry->d_name)) {
-      logs.push_back(*log);
-      found.last_number = std::max(found.last_number, log->number);
-      continue;
-    }
-    if (number_of(entry->d_name, unfinished)) ::unlinkat(directory, entry->d_name, 0);
-    const auto number = number_of(entry->d_name, ready);
-    const auto any = number ? number : number_of(entry->d_name, "damaged");
-    found.last_number = std::max(found.last_number, any.value_or(0));
-    if (!number) continue;
-    known.insert(*number);
-    auto bytes = read_file(directory, entry->d_name, file_bytes_max, goes_on);
-    if (!bytes) found.wrong.push_back(fmt::format("{} {}", entry->d_name, bytes.error().reason));
-    if (!bytes) continue;
-    found.files.push_back({*number, *std::move(bytes)});
-  }
-  read_logs(directory, std::move(logs), known, found, goes_on);
-  std::ranges::sort(found.files, {}, &StateFiles::File::number);
-  return found;
-}
-
-namespace {
-
-constexpr int log_batch_max = 256;
 
 // Visits every file with the name of a log. False if the directory cannot be read.
 bool visit_logs(int directory, const std::function<void(const LogName&)>& visit) {
@@ -390,69 +60,201 @@ bool visit_logs(int directory, const std::function<void(const LogName&)>& visit)
   return true;
 }
 
+// Blocks until there is room: the daemon counts the replies, so none may be dropped, and it never
+// blocks itself. An error is ignored, since the daemon may be gone and the work continues.
+void answer(int socket, const StateReply& reply) {
+  while (::send(socket, &reply, sizeof reply, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+// nullopt: the daemon is gone.
+std::optional<StateWake> take_wake(int socket) {
+  auto wake = StateWake::later;
+  while (true) {
+    char byte = 0;
+    const auto got = ::recv(socket, &byte, sizeof byte, MSG_DONTWAIT);
+    if (got == sizeof byte && StateWake{byte} == StateWake::now) wake = StateWake::now;
+    if (got < 0 && errno == EAGAIN) return wake;
+    if (got == 0 || (got < 0 && errno != EINTR)) return std::nullopt;
+  }
+}
+
 }  // namespace
+
+std::string state_name(std::uint64_t number, const char* ending) {
+  return fmt::format("job-{}.{}", number, ending);
+}
 
 std::string log_name(std::uint64_t number, std::uint64_t generation) {
   return fmt::format("job-{}.{}.log", number, generation);
 }
 
-LogWriter::LogWriter(int directory, bool syncs, SharedRing& ring)
+std::optional<LogName> log_of_name(std::string_view name) {
+  const auto dot = name.find('.');
+  if (!name.starts_with("job-") || !name.ends_with(".log") || dot == name.npos) return std::nullopt;
+  LogName log;
+  std::from_chars(name.data() + 4, name.data() + dot, log.number);
+  std::from_chars(name.data() + dot + 1, name.data() + name.size(), log.generation);
+  // Only the canonical form counts, not "job-007.1.log".
+  return name == log_name(log.number, log.generation) ? std::optional(log) : std::nullopt;
+}
+
+// --- the loop ------------------------------------------------------------------------------------
+
+StateWriter::StateWriter(int directory, bool syncs, SharedRing& ring)
     : directory_(directory), syncs_(syncs), ring_(ring) {
   (void)visit_logs(directory_, [this](const LogName& log) { unswept_.insert(log.number); });
 }
 
-LogWriter::Worked LogWriter::work() {
+void StateWriter::run(int socket) {
+  bool has_more = false;
+  while (true) {
+    if (alive_due_ && Clock::now() >= *alive_due_) renew_alive_file();
+    pollfd watched{.fd = socket, .events = POLLIN, .revents = 0};
+    const int woken = ::poll(&watched, 1, pause_ms(has_more));
+    if (woken < 0 && errno == EINTR) continue;
+    if (woken > 0) {
+      const auto wake = take_wake(socket);
+      if (!wake) break;
+      if (*wake == StateWake::later && !syncs_) continue;
+    }
+    const Worked worked = work();
+    for (const StateReply& each : worked.replies) answer(socket, each);
+    has_more = worked.has_more;
+  }
+  if (alive_due_) renew_alive_file();
+  end();
+}
+
+// How long to wait for a wake-up; -1: without a limit.
+int StateWriter::pause_ms(bool has_more) const {
+  if (!ring_.is_empty()) return syncs_ || has_more ? 0 : ring_pause_ms;
+  if (!alive_due_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*alive_due_ - Clock::now());
+  return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+}
+
+// Best effort: a failing disk is reported when records are written.
+void StateWriter::renew_alive_file() {
+  alive_due_ = Clock::now() + alive_interval;
+  const FileDescriptor file(::openat(
+      directory_, alive_name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const timespec times[2] = {now, now};
+  if (file) (void)::futimens(file.get(), times);
+}
+
+StateWriter::Worked StateWriter::work() {
   Worked worked;
   worked.has_more = true;
-  for (int left = log_batch_max; left > 0; --left) {
+  std::uint64_t through = 0;
+  bool has_record = false;
+  std::vector<std::uint64_t> records;  // tickets of those that were written
+  for (int left = batch_max; left > 0; --left) {
     const auto entry = ring_.next();
     if (!entry) {
       worked.has_more = false;
       break;
     }
+    const bool is_record = StateEntry{entry->kind} >= StateEntry::record;
+    has_record = has_record || is_record;
     const int wrong = carry_out(*entry);
-    if (wrong != 0) {
+    if (wrong != 0 && is_record) {
+      worked.replies.push_back({StateReply::record_failed, entry->ticket, wrong});
+    } else if (wrong != 0) {
       unswept_.insert(entry->number);
-      worked.failed.push_back({entry->number, wrong});
+      worked.replies.push_back({StateReply::log_failed, entry->number, wrong});
       give_up(entry->number);
+    } else if (is_record) {
+      records.push_back(entry->ticket);
     }
-    worked.through = entry->ticket;
+    through = entry->ticket;
     ring_.drop();
   }
-  if (!syncs_ || worked.through == 0) return worked;
-  std::set<std::uint64_t> wrong;
-  for (auto& [name, log] : logs_) {
-    const bool is_wrong = std::exchange(log.is_dirty, false) && ::fdatasync(log.file.get()) != 0;
-    if (is_wrong && wrong.insert(name.first).second) worked.failed.push_back({name.first, errno});
-  }
-  for (const std::uint64_t number : wrong) give_up(number);
-  (void)::fsync(directory_);  // flush the names; a lost name loses only that log
+  if (through == 0) return worked;
+  if (syncs_) flush(records, worked.replies);
+  if (has_record) renew_alive_file();
+  worked.replies.push_back({StateReply::through, through, 0});
   return worked;
 }
 
-// Removes all logs of the job: none can be resumed, so none should be found.
-void LogWriter::give_up(std::uint64_t number) {
-  remove(number, std::numeric_limits<std::uint64_t>::max());
+// Flushes the logs and the names of all files.
+void StateWriter::flush(const std::vector<std::uint64_t>& records,
+                        std::vector<StateReply>& failures) {
+  std::set<std::uint64_t> wrong;
+  for (auto& [name, log] : logs_) {
+    const bool is_wrong = std::exchange(log.is_dirty, false) && ::fdatasync(log.file.get()) != 0;
+    if (is_wrong && wrong.insert(name.first).second) {
+      failures.push_back({StateReply::log_failed, name.first, errno});
+    }
+  }
+  for (const std::uint64_t number : wrong) give_up(number);
+  if (::fsync(directory_) == 0) return;
+  // A lost name of a log loses only that log.
+  const int error_number = errno;
+  for (const std::uint64_t ticket : records) {
+    failures.push_back({StateReply::record_failed, ticket, error_number});
+  }
 }
 
-int LogWriter::carry_out(const SharedRing::Entry& entry) {
-  const auto entry_kind = static_cast<LogEntryKind>(entry.kind);
-  if (entry_kind == LogEntryKind::begin) return begin(entry);
-  if (entry_kind == LogEntryKind::again) return go_on(entry);
-  if (entry_kind == LogEntryKind::gone) {
-    remove(entry.number, std::numeric_limits<std::uint64_t>::max());
-    return 0;
+// Returns 0 or errno.
+int StateWriter::carry_out(const SharedRing::Entry& entry) {
+  switch (StateEntry{entry.kind}) {
+    case StateEntry::begin:
+      return begin(entry);
+    case StateEntry::again:
+      return go_on(entry);
+    case StateEntry::gone:
+      give_up(entry.number);
+      return 0;
+    case StateEntry::record:
+      return replace_record(entry.number, entry.bytes);
+    case StateEntry::record_gone:
+      return remove_record(entry.number);
+    case StateEntry::add:
+    case StateEntry::whole:
+      break;
   }
   const auto found = logs_.find({entry.number, entry.generation});
   // After a failure, entries are ignored until a new log begins.
   if (found == logs_.end()) return 0;
-  const LogChunk kind = entry_kind == LogEntryKind::whole ? LogChunk::whole : LogChunk::bytes;
+  const bool is_whole = StateEntry{entry.kind} == StateEntry::whole;
+  const LogChunk kind = is_whole ? LogChunk::whole : LogChunk::bytes;
   const int wrong = write(found->second, log_chunk(kind, entry.bytes));
-  if (wrong == 0 && entry_kind == LogEntryKind::whole) remove(entry.number, entry.generation);
+  if (wrong == 0 && is_whole) remove_logs(entry.number, entry.generation);
   return wrong;
 }
 
-int LogWriter::begin(const SharedRing::Entry& entry) {
+// --- records -------------------------------------------------------------------------------------
+
+// After an error the previous file is still there.
+int StateWriter::replace_record(std::uint64_t number, const std::string& bytes) const {
+  const std::string name = state_name(number, unfinished);
+  const FileDescriptor file(::openat(directory_, name.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return errno;
+  const bool is_replaced =
+      write_all(file.get(), bytes) == bytes.size() && (!syncs_ || ::fsync(file.get()) == 0) &&
+      ::renameat(directory_, name.c_str(), directory_, state_name(number, ready).c_str()) == 0;
+  const int wrong = is_replaced ? 0 : errno;
+  if (wrong != 0) ::unlinkat(directory_, name.c_str(), 0);
+  return wrong;
+}
+
+int StateWriter::remove_record(std::uint64_t number) const {
+  const bool is_gone = ::unlinkat(directory_, state_name(number, ready).c_str(), 0) == 0;
+  return is_gone || errno == ENOENT ? 0 : errno;
+}
+
+// --- logs ----------------------------------------------------------------------------------------
+
+// Removes all logs of the job: none can be resumed, so none should be found.
+void StateWriter::give_up(std::uint64_t number) {
+  remove_logs(number, std::numeric_limits<std::uint64_t>::max());
+}
+
+int StateWriter::begin(const SharedRing::Entry& entry) {
   Log log;
   const std::string name = log_name(entry.number, entry.generation);
   log.file.reset(::openat(directory_, name.c_str(),
@@ -465,7 +267,7 @@ int LogWriter::begin(const SharedRing::Entry& entry) {
 }
 
 // The file now has no end chunk until end() writes one.
-int LogWriter::go_on(const SharedRing::Entry& entry) {
+int StateWriter::go_on(const SharedRing::Entry& entry) {
   Log log;
   log.file.reset(::openat(directory_, log_name(entry.number, entry.generation).c_str(),
                           O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW));
@@ -479,14 +281,14 @@ int LogWriter::go_on(const SharedRing::Entry& entry) {
   return 0;
 }
 
-int LogWriter::write(Log& log, const std::string& bytes) const {
+int StateWriter::write(Log& log, const std::string& bytes) const {
   log.is_dirty = true;
   return write_all(log.file.get(), bytes) < bytes.size() ? errno : 0;
 }
 
 // Removes the job's logs with a generation below `below`. Logs written by this process are known.
 // The directory, which may have many thousands of files, is read only if there may be others.
-void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
+void StateWriter::remove_logs(std::uint64_t number, std::uint64_t below) {
   const auto unlink = [this](const LogName& log) {
     (void)::unlinkat(directory_, log_name(log.number, log.generation).c_str(),
                      0);  // best effort: without an end chunk
@@ -502,88 +304,179 @@ void LogWriter::remove(std::uint64_t number, std::uint64_t below) {
   if (is_swept) unswept_.erase(number);
 }
 
-void LogWriter::end() {
+void StateWriter::end() {
   while (!ring_.is_empty()) (void)work();  // no daemon is left to answer
   if (ring_.is_incomplete()) return;
   for (auto& [name, log] : logs_) (void)write(log, log_chunk(LogChunk::end, {}));
 }
 
+// --- reading -------------------------------------------------------------------------------------
+
 namespace {
 
-enum What : std::uint64_t { last_number = 1, wrong, record, log, alive, end };
+// Small enough that a working disk returns it within the timeout.
+constexpr std::size_t read_bytes_max = 4 * 1024 * 1024;
 
-// The numbers of one line: what, job, generation, size. take_line() removes the line from `text`.
-using Line = std::array<std::uint64_t, 4>;
+// What read_states() says, each with the number and generation of a job and with bytes.
+enum class What : std::uint64_t {
+  still_reading,
+  last_number,
+  wrong,
+  record,
+  log,
+  alive,
+  failed,
+  end
+};
 
-std::optional<Line> take_line(std::string_view& text) {
-  Line line{};
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), line[at]);
-    const auto count = static_cast<std::size_t>(rest - text.data());
-    const char stop = at + 1 == line.size() ? '\n' : ' ';
-    if (error != std::errc{} || count == text.size() || text[count] != stop) return std::nullopt;
-    text.remove_prefix(count + 1);
+class StateReader {
+ public:
+  StateReader(int directory, const HelperProcesses::Say& say) : directory_(directory), say_(say) {}
+
+  void say(What what, const StateFiles::File& file = {}) const {
+    say_(packed({std::to_string(static_cast<std::uint64_t>(what)), std::to_string(file.number),
+                 std::to_string(file.generation), file.bytes}));
   }
-  return line;
+  void read_all(DIR* entries);
+
+ private:
+  void read(What what, const std::string& name, StateFiles::File file, off_t bytes_max) const;
+  Result<std::string> read_whole(const std::string& name, off_t bytes_max) const;
+  void read_logs(std::vector<LogName> names) const;
+  void read_alive_file() const;
+
+  const int directory_;
+  const HelperProcesses::Say& say_;
+  std::set<std::uint64_t> known_ = {};  // jobs with a record
+};
+
+void StateReader::read_all(DIR* entries) {
+  read_alive_file();
+  std::vector<LogName> logs;
+  std::uint64_t last = 0;  // highest number of any file that stays
+  while (const dirent* const entry = ::readdir(entries)) {
+    const std::string name = entry->d_name;
+    if (const auto log = log_of_name(name)) {
+      logs.push_back(*log);
+      last = std::max(last, log->number);
+      continue;
+    }
+    if (number_of(name, unfinished)) ::unlinkat(directory_, name.c_str(), 0);
+    const auto number = number_of(name, ready);
+    last = std::max(last, number ? *number : number_of(name, "damaged").value_or(0));
+    if (!number) continue;
+    known_.insert(*number);
+    read(What::record, name, {.number = *number}, file_bytes_max);
+  }
+  say(What::last_number, {.number = last});
+  read_logs(std::move(logs));
+  say(What::end);
 }
 
-// Takes `file` by value: files may fill most of the memory, so none should exist twice for long.
-void put_file(std::string& text, What what, StateFiles::File file) {
-  text += fmt::format("{} {} {} {}\n", static_cast<std::uint64_t>(what), file.number,
-                      file.generation, file.bytes.size());
-  text += file.bytes;
+void StateReader::read(What what, const std::string& name, StateFiles::File file,
+                       off_t bytes_max) const {
+  auto bytes = read_whole(name, bytes_max);
+  if (!bytes) return say(What::wrong, {.bytes = name + " " + bytes.error().reason});
+  file.bytes = *std::move(bytes);
+  say(what, file);
+}
+
+Result<std::string> StateReader::read_whole(const std::string& name, off_t bytes_max) const {
+  const FileDescriptor file(
+      ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return failure("cannot be read: " + errno_text(errno));
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0) return failure(errno_text(errno));
+  if (!S_ISREG(facts.st_mode)) return failure("is not a regular file");
+  if (facts.st_size > bytes_max) return failure("is too large");
+  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const auto got =
+        ::read(file.get(), bytes.data() + done, std::min(bytes.size() - done, read_bytes_max));
+    say(What::still_reading);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(errno_text(errno));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+// Reads the newest log of each job and the one before it, in case the newest is incomplete. Removes
+// older logs and logs of unknown jobs.
+void StateReader::read_logs(std::vector<LogName> names) const {
+  std::ranges::sort(names, [](const LogName& left, const LogName& right) {
+    return std::pair(left.number, right.generation) < std::pair(right.number, left.generation);
+  });
+  int of_job = 0;
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    const auto [number, generation] = names[at];
+    const std::string name = log_name(number, generation);
+    of_job = at > 0 && names[at - 1].number == number ? of_job + 1 : 1;
+    if (of_job <= 2 && known_.contains(number)) {
+      read(What::log, name, {.number = number, .bytes = {}, .generation = generation},
+           log_bytes_max);
+    } else {
+      (void)::unlinkat(directory_, name.c_str(), 0);  // else at next start
+      say(What::still_reading);
+    }
+  }
+}
+
+void StateReader::read_alive_file() const {
+  struct stat facts {};
+  const bool is_there = ::fstatat(directory_, alive_name, &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  if (!is_there || !S_ISREG(facts.st_mode) || facts.st_mtim.tv_sec <= 0) return;
+  const auto microseconds = facts.st_mtim.tv_sec * 1'000'000 + facts.st_mtim.tv_nsec / 1000;
+  say(What::alive, {.number = static_cast<std::uint64_t>(microseconds)});
 }
 
 }  // namespace
 
-std::string text_of(Result<StateFiles> read) {
-  if (!read) return "!" + read.error().reason;
-  std::string text = "=";
-  put_file(text, last_number, {.number = read->last_number});
-  if (read->alive && *read->alive > WallTime{}) {
-    const auto since_1970 = read->alive->time_since_epoch().count();
-    put_file(text, alive, {.number = static_cast<std::uint64_t>(since_1970)});
-  }
-  for (const std::string& each : read->wrong) put_file(text, wrong, {.bytes = each});
-  for (auto& each : read->files) put_file(text, record, std::move(each));
-  for (auto& each : read->logs) put_file(text, log, std::move(each));
-  put_file(text, end, {});
-  return text;
+void read_states(const std::string& path, const HelperProcesses::Say& say) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(path.c_str()), &::closedir);
+  const int error_number = errno;
+  StateReader reader(entries ? ::dirfd(entries.get()) : -1, say);
+  if (entries) return reader.read_all(entries.get());
+  reader.say(What::failed, {.bytes = "cannot be read: " + errno_text(error_number)});
 }
 
-Result<StateFiles> state_files_of(std::string_view text) {
-  while (text.starts_with(still_reading)) text.remove_prefix(still_reading.size());
-  if (text.starts_with("!")) return failure(std::string(text.substr(1)));
-  const auto cut_off = failure("cannot be read: the reading process was killed");
-  if (!text.starts_with("=")) return cut_off;
-  text.remove_prefix(1);
-  StateFiles files;
-  while (const auto line = take_line(text)) {
-    const auto [what, number, generation, size] = *line;
-    if (size > text.size()) return cut_off;
-    std::string bytes(text.substr(0, size));
-    text.remove_prefix(size);
-    switch (static_cast<What>(what)) {
-      case last_number:
-        files.last_number = number;
+Result<StateFiles> state_files_of(std::string_view said) {
+  StateFiles found;
+  auto texts = unpacked(said);
+  for (std::size_t at = 0; at + 4 <= texts.size(); at += 4) {
+    const auto number_at = [&](std::size_t index) {
+      return leading_number<std::uint64_t>(texts[at + index]).value_or(0);
+    };
+    StateFiles::File file{number_at(1), std::move(texts[at + 3]), number_at(2)};
+    switch (static_cast<What>(number_at(0))) {
+      case What::still_reading:
         break;
-      case wrong:
-        files.wrong.push_back(std::move(bytes));
+      case What::last_number:
+        found.last_number = file.number;
         break;
-      case record:
-        files.files.push_back({number, std::move(bytes)});
+      case What::wrong:
+        found.wrong.push_back(std::move(file.bytes));
         break;
-      case log:
-        files.logs.push_back({number, std::move(bytes), generation});
+      case What::record:
+        found.files.push_back(std::move(file));
         break;
-      case alive:
-        files.alive = WallTime{std::chrono::microseconds{number}};
+      case What::log:
+        found.logs.push_back(std::move(file));
         break;
-      case end:
-        return text.empty() ? Result<StateFiles>(std::move(files)) : cut_off;
+      case What::alive:
+        found.alive = WallTime{std::chrono::microseconds{file.number}};
+        break;
+      case What::failed:
+        return failure(file.bytes);
+      case What::end:
+        std::ranges::sort(found.files, {}, &StateFiles::File::number);
+        return found;
     }
   }
-  return cut_off;
+  return failure("cannot be read: the reading process was killed");
 }
 
 }  // namespace cpprun

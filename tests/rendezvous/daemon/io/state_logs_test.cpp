@@ -58,8 +58,8 @@ struct Daemon {
     directory->keep(job, "record");
     const std::uint64_t generation = directory->new_generation();
     const std::string head = log_file_head(RoundNumber{5}, directory->syncs(), directory->boot());
-    CHECK(directory->put_log(LogEntryKind::begin, job, generation, head));
-    CHECK(directory->put_log(LogEntryKind::whole, job, generation, {}));
+    CHECK(directory->put_log(StateEntry::begin, job, generation, head));
+    CHECK(directory->put_log(StateEntry::whole, job, generation, {}));
     return generation;
   }
   template <class Holds>
@@ -107,14 +107,14 @@ TEST_CASE("a log writer has more work until the ring is drained") {
   auto ring = SharedRing::make(1 << 20);
   REQUIRE(ring);
   for (std::uint64_t ticket = 1; ticket <= 300; ++ticket) {
-    const LogEntryKind kind = ticket == 1 ? LogEntryKind::begin : LogEntryKind::add;
+    const StateEntry kind = ticket == 1 ? StateEntry::begin : StateEntry::add;
     const SharedRing::Entry entry{.kind = static_cast<std::uint64_t>(kind), .ticket = ticket};
     REQUIRE((*ring)->put(entry, "x") != SharedRing::Put::full);
   }
-  LogWriter writer(directory.get(), false, **ring);
+  StateWriter writer(directory.get(), false, **ring);
   CHECK(writer.work().has_more);
   const auto last = writer.work();
-  CHECK(last.through == 300);
+  CHECK(last.replies.back().ticket == 300);
   CHECK_FALSE(last.has_more);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("a log is complete after a SIGKILL of the daemon") {
         daemon.directory->adopt(found.number, "j");
       const auto generation = daemon.begin("j");
       for (int word = 0; word < run * 10; ++word) {
-        daemon.directory->put_log(LogEntryKind::add, "j", generation, std::to_string(word) + ",");
+        daemon.directory->put_log(StateEntry::add, "j", generation, std::to_string(word) + ",");
       }
     });
     const auto log = log_found(place.path);
@@ -147,7 +147,7 @@ TEST_CASE("a log whose writer was killed too may be incomplete and is not resume
     Daemon daemon;
     REQUIRE(daemon.open(place.path));
     const auto generation = daemon.begin("j");
-    daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
+    daemon.directory->put_log(StateEntry::add, "j", generation, "x");
     CHECK(daemon.until([&] { return daemon.written > 0 && daemon.directory->is_idle(); }));
     ::kill(daemon.directory->writer(), SIGKILL);
     CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
@@ -161,12 +161,12 @@ TEST_CASE("an unfinished image is ignored, and the previous log stays valid") {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
     const auto first = daemon.begin("j");
-    daemon.directory->put_log(LogEntryKind::add, "j", first, "first");
+    daemon.directory->put_log(StateEntry::add, "j", first, "first");
     const auto second = daemon.directory->new_generation();
     const std::string head = log_file_head(RoundNumber{5}, false, daemon.directory->boot());
-    daemon.directory->put_log(LogEntryKind::begin, "j", second, head);
-    daemon.directory->put_log(LogEntryKind::add, "j", second, "image");
-    daemon.directory->put_log(LogEntryKind::add, "j", first, ", and more");
+    daemon.directory->put_log(StateEntry::begin, "j", second, head);
+    daemon.directory->put_log(StateEntry::add, "j", second, "image");
+    daemon.directory->put_log(StateEntry::add, "j", first, ", and more");
   });
   const auto log = log_found(place.path);
   REQUIRE(log);
@@ -178,7 +178,7 @@ TEST_CASE("a log is resumed by one daemon after another and stays complete") {
   killed_after([&] {
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
-    daemon.directory->put_log(LogEntryKind::add, "j", daemon.begin("j"), "a");
+    daemon.directory->put_log(StateEntry::add, "j", daemon.begin("j"), "a");
   });
   for (const char* const word : {"b", "c", "d"}) {
     killed_after([&] {
@@ -187,8 +187,8 @@ TEST_CASE("a log is resumed by one daemon after another and stays complete") {
       const auto found = daemon.directory->take_found().at(0);
       daemon.directory->adopt(found.number, "j");
       const auto& log = *found.log;
-      daemon.directory->put_log(LogEntryKind::again, "j", log.generation, std::to_string(log.size));
-      daemon.directory->put_log(LogEntryKind::add, "j", log.generation, word);
+      daemon.directory->put_log(StateEntry::again, "j", log.generation, std::to_string(log.size));
+      daemon.directory->put_log(StateEntry::add, "j", log.generation, word);
     });
   }
   // If a daemon resumes the log and its writer is killed, the log cannot be resumed again.
@@ -199,7 +199,7 @@ TEST_CASE("a log is resumed by one daemon after another and stays complete") {
     REQUIRE(found.log);
     CHECK(found.log->bytes == "abcd");
     daemon.directory->adopt(found.number, "j");
-    const auto ticket = daemon.directory->put_log(LogEntryKind::again, "j", found.log->generation,
+    const auto ticket = daemon.directory->put_log(StateEntry::again, "j", found.log->generation,
                                                   std::to_string(found.log->size));
     CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
     ::kill(daemon.directory->writer(), SIGKILL);
@@ -214,11 +214,11 @@ TEST_CASE("the log of a job is removed with it, and so is its previous generatio
   REQUIRE(daemon.open(place.path));
   (void)daemon.begin("j");
   const auto generation = daemon.begin("j");
-  const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
+  const auto ticket = daemon.directory->put_log(StateEntry::add, "j", generation, "x");
   REQUIRE(ticket);
   CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
   CHECK(place.logs() == std::vector<std::string>{"job-1.2.log"});
-  const auto last = daemon.directory->put_log(LogEntryKind::gone, "j", generation, {});
+  const auto last = daemon.directory->put_log(StateEntry::gone, "j", generation, {});
   CHECK(daemon.until([&] { return daemon.written >= *last; }));
   CHECK(place.logs().empty());
 }
@@ -229,7 +229,7 @@ TEST_CASE("a synced log is acknowledged when it is on disk and survives a reboot
     Daemon daemon;
     REQUIRE(daemon.open(place.path, true));
     const auto generation = daemon.begin("j");
-    const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
+    const auto ticket = daemon.directory->put_log(StateEntry::add, "j", generation, "x");
     REQUIRE(ticket);
     CHECK(daemon.until([&] { return daemon.written >= *ticket; }));
     CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
@@ -254,12 +254,12 @@ TEST_CASE("a synced log entry does not wait for a stalled disk") {
   Daemon daemon;
   REQUIRE(daemon.open(place.path, true));
   const auto generation = daemon.begin("j");
-  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_log_ticket(); }));
+  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_ticket(); }));
   CHECK(daemon.until([&] { return daemon.directory->is_idle(); }));
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   bool has_changed = false;
   daemon.directory->on_change([&has_changed] { has_changed = true; });
-  const auto ticket = daemon.directory->put_log(LogEntryKind::add, "j", generation, "x");
+  const auto ticket = daemon.directory->put_log(StateEntry::add, "j", generation, "x");
   REQUIRE(ticket);
   CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   CHECK(has_changed);
@@ -283,7 +283,7 @@ TEST_CASE("a daemon that resumes a log does not wait for a stalled disk") {
   REQUIRE(found.log);
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const std::string size = std::to_string(found.log->size);
-  REQUIRE(daemon.directory->put_log(LogEntryKind::again, "j", found.log->generation, size));
+  REQUIRE(daemon.directory->put_log(StateEntry::again, "j", found.log->generation, size));
   CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
   CHECK(daemon.until([&] { return daemon.directory->is_durable(); }));
@@ -298,7 +298,7 @@ TEST_CASE("a full disk is reported, and the log is removed") {
     (void)::signal(SIGXFSZ, SIG_IGN);
     if (::setrlimit(RLIMIT_FSIZE, &limit) != 0 || !daemon.open(place.path)) ::_exit(1);
     const auto generation = daemon.begin("j");
-    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(10'000, 'x'));
+    daemon.directory->put_log(StateEntry::add, "j", generation, std::string(10'000, 'x'));
     if (!daemon.until([&] { return daemon.failed == "j: File too large"; })) ::_exit(2);
   });
   CHECK_FALSE(log_found(place.path));
@@ -311,8 +311,8 @@ TEST_CASE("damage in the middle of a log is reported with its position, and the 
     Daemon daemon;
     if (!daemon.open(place.path)) ::_exit(1);
     const auto generation = daemon.begin("j");
-    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'x'));
-    daemon.directory->put_log(LogEntryKind::add, "j", generation, std::string(1000, 'y'));
+    daemon.directory->put_log(StateEntry::add, "j", generation, std::string(1000, 'x'));
+    daemon.directory->put_log(StateEntry::add, "j", generation, std::string(1000, 'y'));
   });
   // Waits until the writer has written everything.
   { CHECK(log_found(place.path)); }
@@ -375,14 +375,14 @@ TEST_CASE("an image waits for the disk unless the disk is stalled") {
   REQUIRE(::kill(daemon.directory->writer(), SIGSTOP) == 0);
   const std::string slice(1 << 20, 'x');
   for (int mebibyte = 0; mebibyte < 10; ++mebibyte) {
-    CHECK(daemon.directory->put_log(LogEntryKind::add, "j", generation, slice));
+    CHECK(daemon.directory->put_log(StateEntry::add, "j", generation, slice));
   }
   CHECK_FALSE(daemon.directory->has_room_for_image());
   // A stalled disk no longer holds up the image.
   CHECK(daemon.until([&] { return daemon.directory->has_room_for_image(); }));
   CHECK(daemon.until([&] { return !daemon.directory->is_durable(); }));
   REQUIRE(::kill(daemon.directory->writer(), SIGCONT) == 0);
-  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_log_ticket(); }));
+  CHECK(daemon.until([&] { return daemon.written >= daemon.directory->last_ticket(); }));
   CHECK(daemon.directory->has_room_for_image());
 }
 
