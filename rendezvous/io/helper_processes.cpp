@@ -65,6 +65,17 @@ std::optional<std::string> read_until_end(int descriptor, Duration timeout, bool
   }
 }
 
+std::string answer_of(const Result<std::string>& result) {
+  return result ? "=" + *result : "!" + result.error().reason;
+}
+
+Result<std::string> result_of(const std::optional<std::string>& answer,
+                              const std::string& no_answer) {
+  if (!answer || answer->empty()) return failure(no_answer);
+  if (answer->front() == '!') return failure(answer->substr(1));
+  return answer->substr(1);
+}
+
 Result<int> HelperProcesses::start(const std::vector<int>& kept,
                                    const std::function<void()>& work) {
   reap_ended();

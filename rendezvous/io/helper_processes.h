@@ -20,6 +20,12 @@ namespace cpprun {
 // before the end, or, if `is_of_each`, since the last bytes.
 std::optional<std::string> read_until_end(int descriptor, Duration timeout, bool is_of_each);
 
+// For a question that may fail: the answer of the helper, and what it says. Without an answer the
+// result is the error `no_answer`.
+std::string answer_of(const Result<std::string>& result);
+Result<std::string> result_of(const std::optional<std::string>& answer,
+                              const std::string& no_answer);
+
 class HelperProcesses {
  public:
   HelperProcesses() = default;

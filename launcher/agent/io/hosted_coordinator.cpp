@@ -28,44 +28,40 @@ ClockPair clock_reading() {
   return {.now = boot_now(), .wall = wall_now()};
 }
 
-std::string no_answer(const std::string& path) {
-  return fmt::format("--restart-state: the disk of \"{}\" does not respond", path);
-}
-
-// Returns the error and the content. Both are empty if there is no such file.
-std::string read_aside(const std::string& path) {
+// Empty if there is no such file.
+Result<std::string> read_aside(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {
-    if (errno == ENOENT) return packed({"", ""});
-    return packed({fmt::format("cannot read \"{}\": {}", path, errno_text(errno)), ""});
+    if (errno == ENOENT) return "";
+    return failure(fmt::format("cannot read \"{}\": {}", path, errno_text(errno)));
   }
-  if (!S_ISREG(facts.st_mode)) {
-    return packed({fmt::format("\"{}\" is not a regular file", path), ""});
-  }
-  const auto text = read_small_file(path);
-  return packed({text ? "" : text.error().reason, text.value_or("")});
+  if (!S_ISREG(facts.st_mode)) return failure(fmt::format("\"{}\" is not a regular file", path));
+  return read_small_file(path);
 }
 
-std::string write_aside(const std::string& path, const std::string& text) {
-  const auto written = write_whole_file(path, text);
-  return packed({written ? "" : written.error().reason});
+Result<std::string> write_aside(const std::string& path, const std::string& text) {
+  return write_whole_file(path, text).map([] { return std::string(); });
 }
 
-std::string remove_aside(const std::string& path) {
-  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return packed({""});
-  return packed({fmt::format("cannot remove \"{}\": {}", path, errno_text(errno))});
+Result<std::string> remove_aside(const std::string& path) {
+  if (::unlink(path.c_str()) == 0 || errno == ENOENT) return "";
+  return failure(fmt::format("cannot remove \"{}\": {}", path, errno_text(errno)));
+}
+
+// What a helper process says, with the name of the flag.
+Result<std::string> state_result(const std::string& path,
+                                 const std::optional<std::string>& answer) {
+  return result_of(answer, fmt::format("the disk of \"{}\" does not respond", path))
+      .map_error([](const Error& error) { return Error{"--restart-state: " + error.reason}; });
 }
 
 }  // namespace
 
 Result<RestartState> RestartStateFile::read(const std::string& path, const std::string& job,
                                             HelperProcesses& side) {
-  const auto ask = [&](const std::function<std::string()>& look) -> Result<std::string> {
-    const auto texts =
-        unpacked(side.ask(look, bounds::disk_timeout_at_start).value_or(std::string()));
-    if (texts.empty()) return failure(no_answer(path));
-    if (!texts[0].empty()) return failure("--restart-state: " + texts[0]);
-    return texts.size() > 1 ? texts[1] : "";
+  const auto ask = [&](const std::function<Result<std::string>()>& look) {
+    return state_result(path,
+                        side.ask([&] { return answer_of(look()); }, bounds::disk_timeout_at_start));
   };
   const auto text = ask([&] { return read_aside(path); });
   if (!text) return tl::unexpected(text.error());
@@ -97,31 +93,27 @@ void RestartStateFile::keep(const RestartState& state) {
 void RestartStateFile::finish(const std::optional<RestartState>& state,
                               std::function<void()> done) {
   if (state) return write(*state, std::move(done));
-  desk_.ask([path = path_] { return remove_aside(path); },
-            [this, done = std::move(done)](const auto& answer) {
-              told(answer);
-              done();
-            });
+  ask([path = path_] { return remove_aside(path); }, std::move(done));
 }
 
 void RestartStateFile::write(const RestartState& state, std::function<void()> done) {
-  desk_.ask([path = path_, text = restart_state_json(
-                               state, job_, clock_reading())] { return write_aside(path, text); },
-            [this, done = std::move(done)](const auto& answer) {
-              told(answer);
-              done();
-            });
+  auto text = restart_state_json(state, job_, clock_reading());
+  ask([path = path_, text = std::move(text)] { return write_aside(path, text); }, std::move(done));
 }
 
-void RestartStateFile::told(const std::optional<std::string>& answer) {
-  const auto texts = unpacked(answer.value_or(""));
-  const auto wrong = texts.empty()      ? no_answer(path_)
-                     : texts[0].empty() ? std::string()
-                                        : "--restart-state: " + texts[0];
-  if (!wrong.empty() && wrong != last_wrong_) {
-    tell_(wrong + "; if the job is requeued, restarts that were already used may not be counted");
-  }
-  last_wrong_ = wrong;
+void RestartStateFile::ask(std::function<Result<std::string>()> look, std::function<void()> done) {
+  desk_.ask(
+      [look = std::move(look)] { return answer_of(look()); },
+      [this, done = std::move(done)](const std::optional<std::string>& answer) {
+        const auto result = state_result(path_, answer);
+        const auto wrong = result ? std::string() : result.error().reason;
+        if (!wrong.empty() && wrong != last_wrong_) {
+          tell_(wrong +
+                "; if the job is requeued, restarts that were already used may not be counted");
+        }
+        last_wrong_ = wrong;
+        done();
+      });
 }
 
 HostedCoordinator::HostedCoordinator(asio::io_context& context, RunInputs& inputs,

@@ -48,7 +48,7 @@ class RestartStateFile {
 
  private:
   void write(const RestartState& state, std::function<void()> done);
-  void told(const std::optional<std::string>& answer);
+  void ask(std::function<Result<std::string>()> look, std::function<void()> done);
 
   AsyncTask desk_;
   std::string path_;

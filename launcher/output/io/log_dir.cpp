@@ -145,24 +145,22 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   if (config.logs.disabled || !keeps_files(config.logs)) {
     return make(config, environment, error_directory);
   }
-  const auto answer = side.ask(
-      [&] {
-        const auto made = make(config, environment, error_directory);
-        return made ? packed({"", made->run_directory_, made->note_})
-                    : packed({made.error().reason, "", ""});
-      },
-      bounds::disk_timeout_at_start);
-  const auto texts = unpacked(answer.value_or(""));
-  if (texts.size() < 3) {
-    return failure(
-        fmt::format("--log-dir: cannot create a directory in \"{}\": its disk does not respond",
-                    config.logs.root.value_or(temporary_root(environment))));
-  }
-  if (!texts[0].empty()) return failure(texts[0]);
+  const auto look = [&] {
+    const auto made = make(config, environment, error_directory);
+    return answer_of(made.map([](const LogDir& its) {
+      return packed({its.run_directory_, its.note_});
+    }));
+  };
+  const auto made = result_of(
+      side.ask(look, bounds::disk_timeout_at_start),
+      fmt::format("--log-dir: cannot create a directory in \"{}\": its disk does not respond",
+                  config.logs.root.value_or(temporary_root(environment))));
+  if (!made) return tl::unexpected(made.error());
+  const auto texts = unpacked(*made);
   LogDir directories;
   directories.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
-  directories.run_directory_ = texts[1];
-  directories.note_ = texts[2];
+  directories.run_directory_ = texts.at(0);
+  directories.note_ = texts.at(1);
   return directories;
 }
 
