@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Disks that may hang, by side processes: questions about files (AsyncTask), and files that are
-// opened for us (PassedFd).
-
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
@@ -14,7 +11,6 @@
 #include <vector>
 
 #include "proto/clock.h"
-#include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/helper_processes.h"
 
 namespace cpprun::io {
@@ -62,26 +58,5 @@ class AsyncTask {
   std::string answers_;            // received so far
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
-
-// A file that a helper process has opened for us, because its disk may hang.
-struct PassedFd {
-  int number = 0;        // index of the request
-  int error_number = 0;  // errno; 0: success
-  FileDescriptor file;   // only on success
-};
-
-// A socket pair for PassedFd messages; message boundaries are kept.
-struct PassedFdWay {
-  FileDescriptor mine;
-  FileDescriptor theirs;
-};
-std::optional<PassedFdWay> make_way();
-
-void hand(int socket, int number, int error_number, int file = -1);
-
-// Waits for the next message until `deadline`; none on timeout.
-std::optional<PassedFd> take_handed(int socket, TimePoint deadline);
-// The same without waiting. `ended`: the other end is closed.
-std::optional<PassedFd> take_handed_now(int socket, bool& ended);
 
 }  // namespace cpprun::io

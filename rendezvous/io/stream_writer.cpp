@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "proto/bounds.h"
 #include "proto/text.h"
@@ -23,8 +22,12 @@
 
 namespace cpprun {
 
-NonBlockingWriter::NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks)
-    : descriptor_(descriptor), watch_(context), callbacks_(std::move(callbacks)) {
+NonBlockingWriter::NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks,
+                                     bool of_lines)
+    : descriptor_(descriptor),
+      of_lines_(of_lines),
+      watch_(context),
+      callbacks_(std::move(callbacks)) {
   choose_way();
   if (way_ == Way::direct) return;
   const int epoll = ::epoll_create1(EPOLL_CLOEXEC);
@@ -61,7 +64,7 @@ void NonBlockingWriter::choose_way() {
 }
 
 void NonBlockingWriter::write(std::string_view bytes) {
-  if (bytes.empty()) return;
+  if (bytes.empty() && empty()) return;
   if (!is_lost_) {
     queue_ += bytes;
     if (!waiting_) push_out();
@@ -111,7 +114,9 @@ long NonBlockingWriter::put(const char* bytes, std::size_t count) const {
 
 int NonBlockingWriter::write_queued() {
   while (written_ < queue_.size()) {
-    const auto count = put(queue_.data() + written_, queue_.size() - written_);
+    const auto line_end = of_lines_ ? queue_.find('\n', written_) : std::string::npos;
+    const auto end = line_end == std::string::npos ? queue_.size() : line_end + 1;
+    const auto count = put(queue_.data() + written_, end - written_);
     if (count > 0) {
       written_ += static_cast<std::size_t>(count);
       is_torn_ = queue_[written_ - 1] != '\n';
@@ -126,6 +131,12 @@ int NonBlockingWriter::write_queued() {
 
 void NonBlockingWriter::push_out() {
   const int error_number = write_queued();
+  const bool was_full = is_disk_full_;
+  is_disk_full_ = of_lines_ && (error_number == ENOSPC || error_number == EDQUOT);
+  if (is_disk_full_) {
+    if (!was_full && callbacks_.lost) callbacks_.lost(error_number);
+    return;
+  }
   if (error_number != 0 && error_number != EAGAIN) return lose(error_number);
   const bool all = empty();
   // The front is let go of only when it is worth moving the rest.
@@ -177,119 +188,6 @@ void NonBlockingWriter::flush(Duration timeout) {
     if (left.count() <= 0 || ::poll(&asked, 1, static_cast<int>(left.count())) == 0) return;
     if (const int error = write_queued(); error != 0 && error != EAGAIN) return lose(error);
   }
-}
-
-namespace {
-
-// All the process has of ours.
-struct Desk {
-  int file;
-  int words;
-  int news;
-};
-
-// Writes a note in place of the lost bytes, as soon as there is room for it.
-bool close_gap(int file, std::size_t lost, int error_number) {
-  const auto note = "\ncpprun: " + std::to_string(lost) +
-                    " bytes are missing here: " + errno_text(error_number) + "\n";
-  const auto begin = ::lseek(file, 0, SEEK_CUR);
-  const auto put = write_all(file, note);
-  if (put == note.size()) return true;
-  // Remove half of a note, unless other output follows it.
-  if (put > 0 && begin >= 0 && ::lseek(file, 0, SEEK_END) == begin + static_cast<off_t>(put)) {
-    (void)!::ftruncate(file, begin);
-    static_cast<void>(::lseek(file, begin, SEEK_SET));
-  }
-  return false;
-}
-
-void write_until_the_end(const Desk& desk) {
-  std::vector<char> buffer(bounds::pump_read_bytes);
-  std::size_t lost = 0;
-  int error_number = 0;
-  while (true) {
-    const auto got = ::read(desk.words, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
-    const std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
-    if (lost > 0 && !close_gap(desk.file, lost, error_number)) {
-      lost += bytes.size();
-      continue;
-    }
-    const bool was_lost = std::exchange(lost, 0) > 0;
-    const auto done = write_all(desk.file, bytes);
-    if (done == bytes.size()) continue;
-    error_number = errno;
-    lost = bytes.size() - done;
-    // The reader of the news may be gone; that is no reason to stop.
-    if (!was_lost) (void)!::write(desk.news, &error_number, sizeof error_number);
-  }
-}
-
-}  // namespace
-
-std::unique_ptr<FileWriterProcess> FileWriterProcess::begin(asio::io_context& context,
-                                                            HelperProcesses& side, int file,
-                                                            Callbacks callbacks) {
-  int words[2];
-  int news[2];
-  if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
-  const FileDescriptor words_read{words[0]};
-  FileDescriptor words_write{words[1]};
-  if (::pipe2(news, O_CLOEXEC) != 0) return nullptr;
-  FileDescriptor news_read{news[0]};
-  const FileDescriptor news_write{news[1]};
-  const Desk desk{file, words[0], news[1]};
-  const auto pid =
-      side.start({desk.file, desk.words, desk.news}, [desk] { write_until_the_end(desk); });
-  if (!pid) return nullptr;
-  std::unique_ptr<FileWriterProcess> file_writer(new FileWriterProcess(
-      context, std::move(words_write), std::move(news_read), std::move(callbacks)));
-  file_writer->listen();
-  return file_writer;
-}
-
-std::unique_ptr<FileWriterProcess> FileWriterProcess::begin_for_file(asio::io_context& context,
-                                                                     HelperProcesses& side,
-                                                                     int descriptor,
-                                                                     Callbacks callbacks) {
-  struct stat kind {};
-  if (::fstat(descriptor, &kind) != 0 || !S_ISREG(kind.st_mode)) return nullptr;
-  return begin(context, side, descriptor, std::move(callbacks));
-}
-
-FileWriterProcess::FileWriterProcess(asio::io_context& context, FileDescriptor words,
-                                     FileDescriptor news, Callbacks callbacks)
-    : words_(std::move(words)), news_(context, news.release()), callbacks_(std::move(callbacks)) {
-  news_.non_blocking(true);
-}
-
-void FileWriterProcess::finish(Duration timeout) {
-  words_.reset();
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd news{news_.native_handle(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&news, 1, static_cast<int>(left.count())) == 0) return;
-    int error_number = 0;
-    if (::read(news.fd, &error_number, sizeof error_number) == 0) return;
-  }
-}
-
-void FileWriterProcess::listen() {
-  news_.async_wait(
-      asio::posix::stream_descriptor::wait_read, [this](const asio::error_code& error) {
-        if (error) return;
-        int error_number = 0;
-        const auto got = ::read(news_.native_handle(), &error_number, sizeof error_number);
-        if (got == 0) {
-          if (callbacks_.ended) callbacks_.ended();
-          return;
-        }
-        if (got == sizeof error_number && callbacks_.trouble) callbacks_.trouble(error_number);
-        listen();
-      });
 }
 
 }  // namespace cpprun

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Two ways to write to a stream without blocking: NonBlockingWriter does it from this process,
-// FileWriterProcess from a process of its own.
-
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "proto/clock.h"
-#include "rendezvous/io/file_descriptor.h"
-#include "rendezvous/io/helper_processes.h"
 
 namespace cpprun {
 
@@ -24,7 +18,7 @@ namespace cpprun {
 // on the same terminal or pipe keep a blocking descriptor: the non-blocking one is our own.
 //
 // No error is final: a full disk gets room, a named pipe gets another reader. Until then what is
-// written is lost and counted; each write tries again.
+// written is lost and counted; each write tries again. Lines wait for a full disk instead.
 class NonBlockingWriter {
  public:
   struct Callbacks {
@@ -36,13 +30,16 @@ class NonBlockingWriter {
     std::function<void(std::uint64_t bytes)> back = {};
   };
 
-  // `descriptor` stays the caller's.
-  NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks);
+  // `descriptor` stays the caller's. `of_lines`: each line is written with one call, so that it
+  // stays whole beside the lines of other processes. If the disk is full, `lost` is called, but
+  // lines stay queued, and each write tries again.
+  NonBlockingWriter(asio::io_context& context, int descriptor, Callbacks callbacks,
+                    bool of_lines = false);
   ~NonBlockingWriter();
   NonBlockingWriter(const NonBlockingWriter&) = delete;
   NonBlockingWriter& operator=(const NonBlockingWriter&) = delete;
 
-  // Writes at once what the reader takes, and queues the rest.
+  // Writes at once what the reader takes, and queues the rest. Without bytes: tries again.
   void write(std::string_view bytes);
 
   bool full() const;
@@ -77,6 +74,7 @@ class NonBlockingWriter {
   }
 
   int descriptor_;
+  bool of_lines_;
   int own_ = -1;
   Way way_ = Way::direct;
   // An epoll of our own around the descriptor: waiting on the descriptor itself would make Asio
@@ -88,46 +86,9 @@ class NonBlockingWriter {
   bool waiting_ = false;
   bool was_full_ = false;
   bool is_lost_ = false;
-  bool is_torn_ = false;  // what was written last is a line without its end
+  bool is_disk_full_ = false;  // and lines wait for room
+  bool is_torn_ = false;       // what was written last is a line without its end
   std::uint64_t lost_bytes_ = 0;
-};
-
-// Writes a file from a process of its own. A write to a file never reports "not now": if its disk
-// hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
-// pipe, which does report it, and only the process at its other end waits.
-class FileWriterProcess {
- public:
-  struct Callbacks {
-    // Something could not be written, and is lost; said once until something can be again.
-    std::function<void(int error_number)> trouble;
-    std::function<void()> ended;  // after `end`: everything is in the file
-  };
-
-  // Nothing where the machine refuses a pipe or a process. `file` stays the caller's.
-  static std::unique_ptr<FileWriterProcess> begin(asio::io_context& context, HelperProcesses& side,
-                                                  int file, Callbacks callbacks);
-  // Nothing, too, where it is no file on a disk.
-  static std::unique_ptr<FileWriterProcess> begin_for_file(asio::io_context& context,
-                                                           HelperProcesses& side, int descriptor,
-                                                           Callbacks callbacks);
-  FileWriterProcess(const FileWriterProcess&) = delete;
-  FileWriterProcess& operator=(const FileWriterProcess&) = delete;
-
-  // What is written here reaches the file.
-  int pipe() const { return words_.get(); }
-  // Nothing more comes. All other holders of the pipe must have closed it before.
-  void end() { words_.reset(); }
-  // Without an event loop: waits until everything is in the file, but no longer.
-  void finish(Duration timeout);
-
- private:
-  FileWriterProcess(asio::io_context& context, FileDescriptor words, FileDescriptor news,
-                    Callbacks callbacks);
-  void listen();
-
-  FileDescriptor words_;
-  asio::posix::stream_descriptor news_;  // errnos from the process; it closes as the last thing
-  Callbacks callbacks_;
 };
 
 }  // namespace cpprun

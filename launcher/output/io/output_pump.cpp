@@ -21,6 +21,7 @@
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
@@ -154,7 +155,8 @@ class OutputPump::Impl {
   void open_console(std::size_t which, int descriptor, const char* name) {
     file_writers_[which] = FileWriterProcess::begin_for_file(
         context_, side_, descriptor,
-        {.trouble = [this, name](int error_number) { tell_trouble(name, error_number); },
+        {.trouble = [this, name](std::size_t,
+                                 int error_number) { tell_trouble(name, error_number); },
          .ended = [this, which] { file_writer_ended(which); }});
     // If no process could be started, write to the file directly.
     const auto& file_writer = file_writers_[which];

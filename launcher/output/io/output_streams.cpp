@@ -16,19 +16,22 @@ namespace cpprun::io {
 
 void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout) {
   finish();
-  std::vector<LogWriter::OpenRequest> orders;
+  std::vector<LogWriter::File> orders;
   for (const auto& spec : specs) {
     for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
   }
   if (orders.empty()) return;
-  writer_ = std::make_shared<LogWriter>(context_, side_, std::move(orders), timeout, callbacks_);
+  writer_ = std::make_shared<LogWriter>(context_, side_, orders, timeout, callbacks_);
 }
 
 // One file for all streams with the same path, so that the size limit applies to it as a whole.
-void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::OpenRequest>& orders) {
+void AttemptFiles::add(const StreamPlan& plan, std::vector<LogWriter::File>& orders) {
   const auto add_one = [&](const std::string& path, bool emptied, bool handed_over) {
     if (path.empty() || !orders_.try_emplace(path, orders.size()).second) return;
-    orders.push_back({path, emptied, handed_over ? 0 : plan.file_bytes_max, handed_over});
+    orders.push_back({.path = path,
+                      .is_emptied = emptied,
+                      .passed_back = handed_over,
+                      .bytes_max = handed_over ? 0 : plan.file_bytes_max});
   };
   add_one(plan.file, true, plan.target == StreamTarget::file);
   add_one(plan.duplicate_file, false, false);

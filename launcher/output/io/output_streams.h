@@ -54,7 +54,7 @@ class AttemptFiles {
   std::vector<std::string> give_up();
 
  private:
-  void add(const StreamPlan& plan, std::vector<LogWriter::OpenRequest>& orders);
+  void add(const StreamPlan& plan, std::vector<LogWriter::File>& orders);
 
   asio::io_context& context_;
   HelperProcesses& side_;

@@ -4,11 +4,9 @@
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,12 +18,11 @@
 #include "launcher/report/report_json.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/helper_processes.h"
+#include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
-
-// Whether the error may go away if the file is read or disk space is freed.
-bool waiting_helps(int error_number);
 
 // Whether the path is not on a disk, such as /dev/stdout. This process must then open it itself,
 // because /dev/stdout is another file in another process.
@@ -36,18 +33,17 @@ std::string leads_at_hand(std::string path);
 
 // The file of --events. Lines are written whole and in order. If a pipe is not read or a disk is
 // full, lines are queued up to a limit and written when there is room. Nothing here blocks: a file
-// on a disk, which may hang, is written through a pipe by a separate process (write_events).
+// on a disk, which may hang, is written by a separate process.
 class EventFile {
  public:
   EventFile() = default;  // writes nothing
   // Opens for appending. Fails for a pipe without a reader and for a disk that does not respond.
   static Result<EventFile> open(const std::string& path, HelperProcesses& side);
 
-  explicit operator bool() const { return bool(file_); }
+  explicit operator bool() const { return !is_over_ && (at_hand_ || process_); }
 
-  // Starts writing queued lines whenever a full pipe has room again. `tell` gets one message for
-  // each problem when it begins. The object must not be moved after this and must be destroyed
-  // before `context`.
+  // Starts writing. `tell` gets one message for each problem when it begins. The object must not be
+  // moved after this and must be destroyed before `context`.
   using Tell = std::function<void(const std::string& sentence)>;
   void serve(asio::io_context& context, Tell tell);
   // After a permanent error, lines are discarded.
@@ -57,48 +53,29 @@ class EventFile {
 
   // The number of lines dropped because the queue was full, since the last call.
   std::size_t take_lost();
-  bool all_written() const { return waiting_.empty(); }
 
  private:
-  enum class Outcome { written, later, over };
   struct Service {
-    Service(asio::io_context& context, Tell says)
-        : room(context), news(context), timer(context), tell(std::move(says)) {}
-    asio::posix::stream_descriptor room;
-    asio::posix::stream_descriptor news;  // from the writing process
+    NonBlockingWriter writer;
     asio::steady_timer timer;
     Tell tell;
-    std::function<void()> done;
+    std::function<void()> done = {};
   };
 
-  Result<void> open_at_hand(const std::string& path);
-  Outcome write_front();
-  void write_waiting();
-  void listen();
-  void hear();
-  void close();
+  int descriptor() const { return process_ ? process_->pipe() : at_hand_.get(); }
   void report_error(int error_number);
-  void tell(const std::string& sentence) const;
+  void process_ended();
+  void all_is_sent();
   void end();
 
-  FileDescriptor file_;  // or the pipe to the process that writes it
-  FileDescriptor news_;  // from that process; none if this process writes itself
   std::string path_;
-  // Shared with pending handlers, which may outlive a move of this object.
-  std::shared_ptr<Service> service_;
-  std::deque<std::string> waiting_;  // the rest of a partly written line comes first
-  std::size_t waiting_bytes_ = 0;
+  FileDescriptor at_hand_;                      // what this process writes itself
+  std::unique_ptr<FileWriterProcess> process_;  // or the process that writes it
+  std::unique_ptr<Service> service_;
   std::size_t lost_ = 0;
-  bool reported_ = false;
-  bool listening_ = false;  // waiting for room in a pipe
   bool finishing_ = false;
-  int error_number_ = 0;
+  bool is_over_ = false;  // nothing can be written any more
 };
-
-// The writer process of the --events file. Reads lines from a pipe until it ends and writes each
-// line whole. If the disk is full, it waits and retries. Reports the errno of each new problem on
-// `news`, see PassedFd. Once `news` is closed it does not wait for room again.
-void write_events(int file, int lines, int news);
 
 // Device and inode numbers of this process's stdout and stderr.
 using OwnStreams = std::vector<std::pair<dev_t, ino_t>>;
@@ -146,12 +123,12 @@ class OutputFiles {
 
  private:
   Result<void> try_report();
-  Result<std::string> place_left(const std::optional<std::string>& answer) const;
+  Result<std::string> place_left(const Result<std::string>& left) const;
 
   std::string report_path_;
   std::string report_name_;  // as the user gave it, even if it is a link to one of our streams
   std::string announced_;    // text we wrote at the start, to detect another node's report
-  std::optional<std::string> ask(const std::function<std::string()>& look, Duration timeout) const;
+  Result<std::string> ask(const std::function<Result<std::string>()>& look, Duration timeout) const;
 
   HelperProcesses* side_ = nullptr;
   std::unique_ptr<AsyncTask> desk_;  // set if there are an event loop and a file on disk

@@ -14,6 +14,7 @@
 #include "proto/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/io/asio_loop.h"
+#include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/stream_writer.h"
 #include "rendezvous/logging.h"

@@ -42,6 +42,7 @@
 #include "rendezvous/etcd/io/election_driver.h"
 #include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/event_loop.h"
+#include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
@@ -348,8 +349,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
     if (const auto started = set->start(); !started) return fail(started.error());
   }
   const auto lost = lost_stdout(log);  // the reader of a pipe may have closed it
-  const auto file_writer =
-      FileWriterProcess::begin_for_file(io, side, STDOUT_FILENO, {.trouble = lost});
+  const auto file_writer = FileWriterProcess::begin_for_file(
+      io, side, STDOUT_FILENO, {.trouble = [lost](std::size_t, int error) { lost(error); }});
   NonBlockingWriter out(io, file_writer ? file_writer->pipe() : STDOUT_FILENO, {.lost = lost});
   // By now everything is open that the sandbox would block.
   close_up(server, side, options, log);

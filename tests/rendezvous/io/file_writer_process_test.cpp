@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "rendezvous/io/stream_writer.h"
+#include "rendezvous/io/file_writer_process.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -25,10 +25,12 @@ namespace {
 
 struct Desk {
   explicit Desk(int file)
-      : file_writer(
-            FileWriterProcess::begin(context, side, file,
-                                     {.trouble = [this](int number) { troubles.push_back(number); },
-                                      .ended = [this] { ended = true; }})) {}
+      : file_writer(FileWriterProcess::begin(
+            side, {{.descriptor = file, .on_error = WrittenFile::OnError::mark_gap}})) {
+    file_writer->listen(context,
+                        {.trouble = [this](std::size_t, int number) { troubles.push_back(number); },
+                         .ended = [this] { ended = true; }});
+  }
   void write(const std::string& text) {
     REQUIRE(::write(file_writer->pipe(), text.data(), text.size()) ==
             static_cast<ssize_t>(text.size()));

@@ -60,7 +60,7 @@ TEST_CASE("output reaches its file, and a worker's own file is handed over") {
   Desk desk;
   io::LogWriter writer(
       desk.context, desk.side,
-      {{.path = place / "a"}, {.path = place / "b"}, {.path = place / "own", .handed_over = true}},
+      {{.path = place / "a"}, {.path = place / "b"}, {.path = place / "own", .passed_back = true}},
       60s, desk.callbacks());
   for (const auto& each : writer.opened()) CHECK(each.error_number == 0);
   writer.write(0, "one ");

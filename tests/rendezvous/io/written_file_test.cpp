@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/output/io/log_writer.h"
+#include "rendezvous/io/written_file.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <vector>
 
-namespace log_file_test {
+namespace written_file_test {
 
 using namespace cpprun;
 
@@ -25,13 +27,9 @@ std::string content(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a log file is written only if it has a path") {
-  io::LogFile none;
-  CHECK(none.open("", true));
-  CHECK_FALSE(bool(none));
-  io::LogFile refused;
-  CHECK_FALSE(refused.open("/nowhere/x", true));
-  CHECK(errno == ENOENT);
+TEST_CASE("a written file that cannot be opened says why") {
+  WrittenFile refused;
+  CHECK(refused.open({.path = "/nowhere/x"}) == ENOENT);
 }
 
 TEST_CASE("a full log file is replaced by a new one, at the end of a line") {
@@ -40,12 +38,12 @@ TEST_CASE("a full log file is replaced by a new one, at the end of a line") {
   std::filesystem::create_directories(directory);
   const auto path = (directory / "stdout.log").string();
   {
-    io::LogFile file;
-    REQUIRE(file.open(path, true, 100));
-    const auto report_error = [](int error_number) { FAIL(error_number); };
+    WrittenFile file;
+    REQUIRE(file.open({.path = path, .is_emptied = true, .bytes_max = 100}) == 0);
+    const WrittenFile::Callbacks callbacks{.trouble = [](int error_number) { FAIL(error_number); }};
     for (int i = 10; i < 60; ++i) {
       const auto line = "line " + std::to_string(i) + "\n";
-      file.write(line + line + line, report_error);
+      CHECK(file.write(line + line + line, callbacks));
     }
   }
   const auto now = content(path);
@@ -56,11 +54,25 @@ TEST_CASE("a full log file is replaced by a new one, at the end of a line") {
   CHECK(now.ends_with("\n"));
   CHECK((before + now).ends_with("line 58\nline 59\nline 59\nline 59\n"));
   CHECK(std::distance(std::filesystem::directory_iterator(directory), {}) == 2);
-  io::LogFile endless;
-  REQUIRE(endless.open(path, true, 100));
-  endless.write(std::string(1000, 'x'), [](int) {});
+  WrittenFile endless;
+  REQUIRE(endless.open({.path = path, .is_emptied = true, .bytes_max = 100}) == 0);
+  CHECK(endless.write(std::string(1000, 'x'), {}));
   CHECK(std::filesystem::file_size(path) <= 100);
   std::filesystem::remove_all(directory);
 }
 
-}  // namespace log_file_test
+TEST_CASE("a line waits for room on a full disk as long as its writer allows") {
+  WrittenFile full;
+  if (full.open({.path = "/dev/full", .on_error = WrittenFile::OnError::keep_lines}) != 0) {
+    std::puts("skipped: there is no /dev/full here");
+    return;
+  }
+  std::vector<int> troubles;
+  int pauses = 0;
+  CHECK_FALSE(full.write("line\n", {.trouble = [&](int number) { troubles.push_back(number); },
+                                    .pause = [&] { return ++pauses < 3; }}));
+  CHECK(pauses == 3);
+  CHECK(troubles == std::vector<int>{ENOSPC});
+}
+
+}  // namespace written_file_test
