@@ -74,7 +74,7 @@ class EventFile {
   std::unique_ptr<Service> service_;
   std::size_t lost_ = 0;
   bool finishing_ = false;
-  bool is_over_ = false;  // nothing can be written any more
+  bool is_over_ = false;  // nothing is written from here on
 };
 
 // Device and inode numbers of this process's stdout and stderr.
