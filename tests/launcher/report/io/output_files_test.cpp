@@ -261,6 +261,22 @@ TEST_CASE("a write error of the events is reported once") {
   CHECK(warnings[0].starts_with("--events: cannot write \"/dev/full\": No space left"));
 }
 
+TEST_CASE("the events end with a warning if the process that writes them is killed") {
+  const Directory directory;
+  probe::Side side;
+  asio::io_context context;
+  auto output_files = io::OutputFiles::open("", (directory.path / "events").string(), side);
+  REQUIRE(output_files.has_value());
+  std::vector<std::string> warnings;
+  output_files->serve(context, [&](const std::string& sentence) { warnings.push_back(sentence); });
+  REQUIRE_FALSE(side.pids().empty());
+  side.end(side.pids().back());
+  CHECK(probe::run_until(context, [&] { return !warnings.empty(); }));
+  CHECK(warnings[0].ends_with("no further events are written; the job continues"));
+  CHECK_FALSE(output_files->keeps_events());
+  CHECK(finish(context, *output_files));
+}
+
 TEST_CASE("the report and the events are written while the event loop runs") {
   const Directory directory;
   probe::Side side;
