@@ -2,7 +2,6 @@
 #include "launcher/output/io/log_writer.h"
 
 #include <fmt/format.h>
-#include <asio/post.hpp>
 
 #include <cerrno>
 #include <filesystem>
@@ -19,10 +18,10 @@ LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side,
       callbacks_(std::move(callbacks)),
       opened_(files.size()),
       process_(FileWriterProcess::begin(side, files)) {
+  const int error_number = errno;  // of begin()
   for (const File& each : files) paths_.push_back(each.path);
   ended_ = !process_;
   if (ended_) {
-    const int error_number = errno;
     for (auto& each : opened_) each.error_number = error_number;
     return;
   }
@@ -103,14 +102,11 @@ void LogWriter::end() {
   if (words_ && words_->empty()) words_are_out();
 }
 
-// Posted, because the caller may be the writer that is destroyed here.
+// The process sees the end of its pipe once the last copy is closed.
 void LogWriter::words_are_out() {
   if (!ending_) return;
-  asio::post(timer_.get_executor(), [this, alive = alive_] {
-    if (!*alive) return;
-    words_.reset();
-    process_->end();
-  });
+  words_->close();
+  process_->end();
 }
 
 std::string LogWriter::place() const {
