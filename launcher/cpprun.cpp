@@ -55,6 +55,7 @@ int run(Config config, Environment environment) {
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
   inputs.config.store = resolve_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
+  io::tell_missing_gpus(inputs);
   if (const auto refusal = io::examine_host(inputs)) return io::refuse(inputs, *refusal);
   std::optional<io::LocalCpprund> daemon;
   if (inputs.config.etcd) {

@@ -246,7 +246,7 @@ void read_virtual_local_rank(SettingReader& reader, Config& config) {
   config.virtual_local_rank = is_on(flag);
   const auto [variable, list] = visible_devices(reader.environment());
   if (!config.virtual_local_rank || list == nullptr) return;
-  const auto devices = list->empty() ? 0 : split(*list, ',').size();
+  const auto devices = listed_devices(*list).size();
   if (devices < static_cast<std::size_t>(config.local_world_size)) {
     reader.report_error(flag, " gives each of {} workers its own device, but {}={} lists only {}",
                         config.local_world_size, variable, *list, devices);

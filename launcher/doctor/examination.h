@@ -3,7 +3,6 @@
 // The examination of hosts: what a host reports about itself and about its connections to the
 // others, what the console decides (Examination), and the messages between the two.
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,49 +12,12 @@
 
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/message.h"
-#include "launcher/plan/devices.h"
+#include "launcher/plan/host_facts.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "proto/state_machine.h"
 
 namespace cpprun::doctor {
-
-// A file system, in bytes.
-struct Disk {
-  std::string path;
-  std::uint64_t size = 0;
-  std::uint64_t free = 0;  // available to this user
-  std::string refusal;     // why it cannot be written to; empty: it can
-  friend bool operator==(const Disk&, const Disk&) = default;
-};
-
-// Limits of one process or one user; nullopt: unlimited.
-struct Limits {
-  std::optional<std::uint64_t> open_files;    // hard limit: cpprun raises its own to it
-  std::optional<std::uint64_t> locked_bytes;  // soft limit
-  std::optional<std::uint64_t> processes;     // soft limit
-  friend bool operator==(const Limits&, const Limits&) = default;
-};
-
-struct HostFacts {
-  std::string host;     // the host's own name
-  std::string version;  // of the cpprunctl that reports this
-  std::string cpprun;   // output of its `cpprun --version`; empty: no cpprun
-  std::string network;  // equal on hosts that share a network stack
-  GpuCounts gpus;
-  std::string missing_gpus;  // cpprun's message about unusable GPUs; usually empty
-  bool has_infiniband = false;
-  Limits limits;
-  Disk shared_memory;
-  Disk temporary;
-  // By the host's own clock, when it received the question and when it answered.
-  WallTime asked{};
-  WallTime answered{};
-  int port = 0;  // where it listens; 0: nowhere
-  std::string why_no_port;
-  std::string greeting;  // what it sends to each client that connects
-  friend bool operator==(const HostFacts&, const HostFacts&) = default;
-};
 
 // A host that other hosts should try to reach.
 struct Target {

@@ -5,8 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -19,11 +18,6 @@ namespace cpprun::doctor {
 namespace {
 
 constexpr auto clock_apart_max = std::chrono::seconds(1);
-constexpr std::uint64_t open_files_least = 16'384;  // for NCCL and data loaders of eight GPUs
-constexpr std::uint64_t processes_least = 4'096;    // includes threads
-constexpr std::uint64_t shared_size_least = 1ULL << 30;
-constexpr std::uint64_t shared_free_least = 256ULL << 20;
-constexpr std::uint64_t temporary_free_least = 1ULL << 30;
 constexpr std::size_t named_max = 8;
 
 std::string few(const std::vector<std::string>& names) {
@@ -56,9 +50,8 @@ class Judge {
       if (!host.facts) continue;
       judge_program(*host.facts);
       judge_clock();
-      judge_gpus(*host.facts);
-      judge_limits(*host.facts);
-      judge_disks(*host.facts);
+      if (!lacks_gpus(*host.facts)) compare_gpus(host.facts->gpus);
+      std::ranges::move(own_findings(*host.facts, title_of(host)), std::back_inserter(findings_));
       judge_port(*host.facts);
     }
     for (const auto& host : hosts_) {
@@ -103,70 +96,13 @@ class Judge {
         "in logs do not match, and tokens and certificates may be rejected");
   }
 
-  void judge_gpus(const HostFacts& facts) {
-    const auto& gpus = facts.gpus;
-    if (!facts.missing_gpus.empty()) {
-      const auto cut = facts.missing_gpus.find("; ");
-      return add(facts.missing_gpus.substr(0, cut),
-                 cut == std::string::npos ? "" : facts.missing_gpus.substr(cut + 2));
-    }
-    if (gpus.on_bus > 0 && gpus.in_driver == 0) {
-      return add(fmt::format("PCI bus has {} NVIDIA GPU{}, but no driver is loaded", gpus.on_bus,
-                             gpus.on_bus == 1 ? "" : "s"),
-                 "load the driver (modprobe nvidia; nvidia-smi shows what is wrong), or pass the "
-                 "devices to this container");
-    }
+  void compare_gpus(const GpuCounts& gpus) {
     if (gpus.usable >= gpus_most_) return;
     add(fmt::format("{} GPU{}, but {} has {}", gpus.usable, gpus.usable == 1 ? "" : "s", gpus_host_,
                     gpus_most_),
         fmt::format(
             "if that is intended, set the slots: --hosts {}:{}; otherwise check nvidia-smi there",
             title_of(*host_), std::max(gpus.usable, 1)));
-  }
-
-  void judge_limits(const HostFacts& facts) {
-    const auto& limits = facts.limits;
-    if (limits.open_files && *limits.open_files < open_files_least) {
-      add(fmt::format("open files are limited to {} per process", *limits.open_files),
-          fmt::format("raise the hard limit to {} or more: nofile in /etc/security/limits.conf, "
-                      "LimitNOFILE= of a service, --ulimit nofile= of a container",
-                      open_files_least));
-    }
-    if (limits.processes && *limits.processes < processes_least) {
-      add(fmt::format("this user is limited to {} processes and threads", *limits.processes),
-          fmt::format("raise nproc to {} or more in /etc/security/limits.conf", processes_least));
-    }
-    if (facts.has_infiniband && limits.locked_bytes) {
-      add(fmt::format("locked memory is limited to {} per process, but RDMA locks all its buffers",
-                      size_text(*limits.locked_bytes)),
-          "set memlock to unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity, --ulimit "
-          "memlock=-1");
-    }
-  }
-
-  void judge_disks(const HostFacts& facts) {
-    const auto& shared = facts.shared_memory;
-    const char* const more_shared =
-        "enlarge it: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
-        "mount -o remount,size=16g /dev/shm";
-    if (!shared.refusal.empty()) {
-      add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
-    } else if (shared.size < shared_size_least) {
-      add(fmt::format("{} has a size of only {}, which NCCL and data loader workers may exceed",
-                      shared.path, size_text(shared.size)),
-          more_shared);
-    } else if (shared.free < shared_free_least) {
-      add(fmt::format("{} has only {} free", shared.path, size_text(shared.free)),
-          "remove the files that killed jobs left there");
-    }
-    const auto& disk = facts.temporary;
-    if (!disk.refusal.empty()) {
-      add(fmt::format("cannot write to {}: {}", disk.path, disk.refusal),
-          "set TMPDIR to a writable directory on a disk with free space");
-    } else if (disk.free < temporary_free_least) {
-      add(fmt::format("{} has only {} free", disk.path, size_text(disk.free)),
-          "free some space, or set TMPDIR to a directory on another disk");
-    }
   }
 
   void judge_port(const HostFacts& facts) {
@@ -290,16 +226,6 @@ Sight sight_of(const ExaminedHost& host) {
 
 std::vector<Finding> findings_of(const std::vector<ExaminedHost>& hosts, const Expected& expected) {
   return Judge(hosts, expected).judge();
-}
-
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 6> units = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  constexpr double step = 1024;
-  if (bytes < static_cast<std::uint64_t>(step)) return fmt::format("{} B", bytes);
-  auto size = static_cast<double>(bytes) / step;
-  std::size_t unit = 0;
-  for (; size >= step && unit + 1 < units.size(); ++unit) size /= step;
-  return fmt::format("{:.1f} {}", size, units[unit]);
 }
 
 namespace {

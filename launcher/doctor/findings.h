@@ -2,21 +2,14 @@
 #pragma once
 // The problems found on the examined hosts, with hints, as values and as text. Pure.
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "launcher/doctor/examination.h"
+#include "launcher/plan/host_facts.h"
 #include "launcher/table.h"
 
 namespace cpprun::doctor {
-
-struct Finding {
-  std::string host;  // the host to fix, as given by the user
-  std::string what;  // a clause
-  std::string hint;  // also a clause
-  friend bool operator==(const Finding&, const Finding&) = default;
-};
 
 struct Expected {
   std::string version;      // of cpprun on every host
@@ -37,9 +30,6 @@ struct Sight {
   friend bool operator==(const Sight&, const Sight&) = default;
 };
 Sight sight_of(const ExaminedHost& host);
-
-// "64.0 MiB".
-std::string size_text(std::uint64_t bytes);
 
 // The result of an examination for the user, and for scripts.
 

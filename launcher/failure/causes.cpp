@@ -241,7 +241,7 @@ bool has_one(std::string_view text, const std::array<std::string_view, N>& parts
                      [&](std::string_view part) { return !part.empty() && has(text, part); });
 }
 
-bool holds(Fact fact, const HostFacts& around) {
+bool holds(Fact fact, const HostEvidence& around) {
   const auto shm = [](const std::string& disk) { return disk == "/dev/shm"; };
   switch (fact) {
     case Fact::none:
@@ -260,13 +260,13 @@ bool holds(Fact fact, const HostFacts& around) {
   return false;
 }
 
-bool kernel_said(const EndRule& rule, const HostFacts& around) {
+bool kernel_said(const EndRule& rule, const HostEvidence& around) {
   if (rule.kernel.front().empty()) return true;
   return std::any_of(around.kernel_lines.begin(), around.kernel_lines.end(),
                      [&](const std::string& line) { return has_one(line, rule.kernel); });
 }
 
-std::string_view by_start(const SpawnError& error, const HostFacts& around) {
+std::string_view by_start(const SpawnError& error, const HostEvidence& around) {
   const bool exec = error.stage == SpawnStage::exec;
   const bool logs = error.stage == SpawnStage::log_directory ||
                     error.stage == SpawnStage::stdout_target ||
@@ -282,7 +282,7 @@ std::string_view by_start(const SpawnError& error, const HostFacts& around) {
   return logs ? "log_folder_unwritable" : "not_started";
 }
 
-std::string_view by_signal(int signal, const HostFacts& around) {
+std::string_view by_signal(int signal, const HostEvidence& around) {
   for (const EndRule& rule : end_rules()) {
     const bool same = rule.signal != 0 && rule.signal == signal;
     if (same && holds(rule.fact, around) && kernel_said(rule, around)) return rule.cause;

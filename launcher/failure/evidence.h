@@ -67,7 +67,7 @@ enum class ExecFault {
 };
 
 // What the machine reported around the time a worker ended.
-struct HostFacts {
+struct HostEvidence {
   // OOM kills since the attempt began, in this job's control group and on the whole machine.
   // Unprivileged processes may be able to read only the machine's counter.
   long oom_kills = 0;
@@ -82,7 +82,7 @@ struct HostFacts {
   ModuleSight module = {};  // about the Python module that was not found
   // The configured network interface that reaches no peer, and why; else empty.
   std::string unreachable_interface = {};
-  friend bool operator==(const HostFacts&, const HostFacts&) = default;
+  friend bool operator==(const HostEvidence&, const HostEvidence&) = default;
 };
 
 // Everything known about a worker's failure.
@@ -96,7 +96,7 @@ struct Evidence {
   bool on_console = false;              // stderr went to cpprun's own stderr, so cpprun has no copy
   std::string stdout_file;              // log files; empty: none
   std::string stderr_file;
-  HostFacts host_facts;
+  HostEvidence host_facts;
   friend bool operator==(const Evidence&, const Evidence&) = default;
 };
 

@@ -270,8 +270,7 @@ bool is_device(std::string_view name) {
 // As CUDA reads the variable: entries count up to the first that is not a device.
 int count_visible(std::string_view list, int there) {
   int count = 0;
-  for (const std::string_view part : split(list, ',')) {
-    const auto entry = trimmed(part);
+  for (const std::string& entry : listed_devices(list)) {
     const auto index = exact_number<int>(entry);
     const bool device = index ? *index >= 0 && *index < there
                               : entry.starts_with("GPU-") || entry.starts_with("MIG-");
@@ -288,6 +287,13 @@ VisibleDevices visible_devices(const Environment& environment) {
   if (hip != nullptr && !hip->empty()) return {contract::hip_visible_devices, hip};
   return {contract::cuda_visible_devices,
           find_variable(environment, contract::cuda_visible_devices)};
+}
+
+std::vector<std::string> listed_devices(std::string_view list) {
+  std::vector<std::string> entries;
+  for (const std::string_view entry : split(list, ',')) entries.emplace_back(trimmed(entry));
+  if (entries.back().empty()) entries.pop_back();
+  return entries;
 }
 
 int count_devices(const std::vector<std::string>& device_files, const Environment& environment) {

@@ -95,6 +95,9 @@ struct VisibleDevices {
 };
 VisibleDevices visible_devices(const Environment& environment);
 
+// The entries of such a list, without blanks.
+std::vector<std::string> listed_devices(std::string_view list);
+
 // How many GPUs a worker on this machine would see. CUDA is not used: loading it takes longer than
 // all other work of cpprun. `device_files` are the names in /dev. CUDA_VISIBLE_DEVICES hides some
 // of the devices there, but adds none.

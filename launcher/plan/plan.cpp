@@ -68,13 +68,8 @@ void set(Environment& variables, std::string_view name, int value) {
 // was given, or the device with its index.
 std::string device_of(const VisibleDevices& visible, int local_rank) {
   if (visible.list == nullptr) return std::to_string(local_rank);
-  std::string_view rest = *visible.list;
   // The list is known to have an entry for each worker: read_virtual_local_rank checked it.
-  for (int skipped = 0; skipped < local_rank; ++skipped) rest = rest.substr(rest.find(',') + 1);
-  auto entry = rest.substr(0, rest.find(','));
-  while (entry.starts_with(' ')) entry.remove_prefix(1);
-  while (entry.ends_with(' ')) entry.remove_suffix(1);
-  return std::string(entry);
+  return listed_devices(*visible.list).at(static_cast<std::size_t>(local_rank));
 }
 
 // Every variable that torchrun sets, and those that only cpprun sets.

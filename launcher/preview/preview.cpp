@@ -135,13 +135,13 @@ class Previewer {
   int group_rank() const { return is_placed() ? config_.node_rank.value_or(0) : 0; }
 
   PreviewNode node() const {
-    PreviewNode node{.host = facts_.host,
+    PreviewNode node{.host = facts_.machine.host,
                      .address = address(),
                      .hosting = hosting_text(config_, facts_.hosting),
                      .directory = facts_.directory,
                      .interpreter = program_.interpreter,
                      .gpus = facts_.devices,
-                     .gpus_there = std::max(gpus_there(facts_.gpus), facts_.devices),
+                     .gpus_there = std::max(gpus_there(facts_.machine.gpus), facts_.devices),
                      .role = config_.role};
     if (is_placed()) node.group_rank = group_rank();
     if (!is_interface_open()) node.interface = sockets_.said;
@@ -154,6 +154,9 @@ class Previewer {
       node.notes.push_back(doubt->sentence);
     }
     if (const auto note = threads_note(config_, facts_.environment)) node.notes.push_back(*note);
+    for (const auto& finding : own_findings(facts_.machine, facts_.machine.host)) {
+      node.notes.push_back(fmt::format("{}\n  hint: {}", finding.what, finding.hint));
+    }
     add_workers(node);
     return node;
   }
@@ -167,7 +170,7 @@ class Previewer {
                              .role_world_size = config_.local_world_size,
                              .store_port = config_.endpoint.port};
     const NodeFacts facts{.environment = facts_.environment,
-                          .host = facts_.host,
+                          .host = facts_.machine.host,
                           .node_token = {},
                           .master_host = config_.endpoint.host,
                           .local_store_port = is_local_store() ? 1 : 0,
@@ -196,9 +199,8 @@ class Previewer {
     const auto place = static_cast<std::size_t>(spec.local_rank.value);
     if (spec.local_rank.value >= facts_.devices) return {};
     const auto* visible = find_variable(facts_.environment, contract::cuda_visible_devices);
-    const auto entries =
-        visible == nullptr ? std::vector<std::string_view>{} : split(*visible, ',');
-    return place < entries.size() ? std::string(trimmed(entries[place])) : std::to_string(place);
+    const auto entries = listed_devices(visible == nullptr ? "" : *visible);
+    return place < entries.size() ? entries[place] : std::to_string(place);
   }
 
   void take_out_unknown(PreviewVariables& variables) const {

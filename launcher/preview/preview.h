@@ -12,6 +12,7 @@
 
 #include "launcher/config.h"
 #include "launcher/plan/devices.h"
+#include "launcher/plan/host_facts.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/program.h"
@@ -54,7 +55,7 @@ struct PreviewNode {
   std::string role;
   std::vector<PreviewWorker> workers;
   Environment inherited;  // the variables of cpprun's own environment that affect the collectives
-  std::vector<std::string> notes;  // notes that would be printed at the start
+  std::vector<std::string> notes;  // printed at the start, and findings about the machine
   friend bool operator==(const PreviewNode&, const PreviewNode&) = default;
 };
 
@@ -77,7 +78,7 @@ struct Preview {
 
 struct PreviewFacts {
   std::string version;
-  std::string host;
+  HostFacts machine;
   std::string directory;
   Environment environment;
   std::vector<NetworkInterface> interfaces;
@@ -85,8 +86,7 @@ struct PreviewFacts {
   std::string local_address;                  // towards the first of them; empty: no route
   Hosting hosting = Hosting::never;
   std::vector<CpuSet> cpus;  // by local rank; empty: no binding
-  GpuCounts gpus;
-  int devices = 0;  // visible to the workers
+  int devices = 0;           // visible to the workers
   bool has_secret = false;
 };
 

@@ -64,7 +64,7 @@ void LeaderChanges::add(LeaderChange change) {
 
 namespace {
 
-constexpr std::size_t width = 60;
+constexpr std::size_t box_width = 60;
 // Number of consequences listed one by one; the rest is summarized in a line.
 constexpr std::size_t others_max = 16;
 
@@ -339,8 +339,8 @@ std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto root = own != nullptr ? block_text(block_of(*own, facts, story(*own)), 0)
                     : facts.root   ? block_text(block_of(*facts.root, facts), 0)
                                    : fmt::format("  not a worker of this job: {}\n", facts.reason);
-  const std::string double_line(width, '=');
-  const std::string single_line(width, '-');
+  const std::string double_line(box_width, '=');
+  const std::string single_line(box_width, '-');
   return fmt::format("\n{}\n{}\n{}\nFailures:\n{}{}\nRoot Cause (first observed failure):\n{}{}\n",
                      double_line, title, single_line, others, single_line, root, double_line);
 }

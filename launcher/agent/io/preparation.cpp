@@ -92,14 +92,6 @@ std::optional<Refusal> find_program(RunInputs& inputs) {
   return std::nullopt;
 }
 
-// On machines without the driver, skip the scan of the whole PCI bus.
-void tell_missing_gpus(RunInputs& inputs) {
-  if (::access("/proc/driver/nvidia/gpus", R_OK) != 0) return;
-  if (auto missing = missing_gpus(count_gpus(), inputs.environment)) {
-    inputs.config.notes.push_back(*std::move(missing));
-  }
-}
-
 std::optional<Refusal> bind_to_processors(RunInputs& inputs) {
   Config& config = inputs.config;
   if (!config.numa_binding) return std::nullopt;
@@ -197,8 +189,15 @@ std::optional<CliDiagnostics> open_output_files(RunInputs& inputs) {
   return std::nullopt;
 }
 
+void tell_missing_gpus(RunInputs& inputs) {
+  // On machines without the driver, skip the scan of the whole PCI bus.
+  if (::access("/proc/driver/nvidia/gpus", R_OK) != 0) return;
+  if (auto missing = missing_gpus(count_gpus(), inputs.environment)) {
+    inputs.config.notes.push_back(*std::move(missing));
+  }
+}
+
 std::optional<Refusal> examine_host(RunInputs& inputs) {
-  tell_missing_gpus(inputs);
   if (auto refusal = find_program(inputs)) return refusal;
   if (auto refusal = bind_to_processors(inputs)) return refusal;
   if (auto refusal = find_notice(inputs)) return refusal;

@@ -84,6 +84,9 @@ RunInputs begin_inputs(Config config, Environment own);
 // not taken for this run's. A file that cannot be written is an error like one in a flag.
 std::optional<CliDiagnostics> open_output_files(RunInputs& inputs);
 
+// Of the findings about this machine (host_facts.h), the start looks only for unusable GPUs.
+void tell_missing_gpus(RunInputs& inputs);
+
 // The program, the processors and the network.
 std::optional<Refusal> examine_host(RunInputs& inputs);
 

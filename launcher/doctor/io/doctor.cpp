@@ -349,18 +349,6 @@ namespace {
 
 constexpr std::size_t version_bytes_max = 200;
 
-std::string target_of(const char* link) {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t size = ::readlink(link, path.data(), path.size());
-  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : std::string();
-}
-
-std::string text_of(const char* path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  return std::string(trimmed(text));
-}
-
 // The first line of the program's output; empty if it cannot be run.
 std::string first_line_of(std::string program, const Environment& environment) {
   std::array<int, 2> ends{};
@@ -400,64 +388,17 @@ std::string first_line_of(std::string program, const Environment& environment) {
 
 // Asks the cpprun next to this program, or else the one on PATH.
 std::string version_of_cpprun(const Environment& environment) {
-  const std::string own = target_of("/proc/self/exe");
+  const std::string own = link_target("/proc/self/exe");
   const auto beside = first_line_of(own.substr(0, own.rfind('/') + 1) + "cpprun", environment);
   return beside.empty() ? first_line_of("cpprun", environment) : beside;
-}
-
-Disk look_at(const std::string& path) {
-  Disk disk{.path = path};
-  struct statvfs found {};
-  if (::statvfs(path.c_str(), &found) != 0) {
-    disk.refusal = errno_text(errno);
-    return disk;
-  }
-  disk.size = std::uint64_t{found.f_blocks} * found.f_frsize;
-  disk.free = std::uint64_t{found.f_bavail} * found.f_frsize;
-  if (::access(path.c_str(), W_OK | X_OK) != 0) disk.refusal = errno_text(errno);
-  return disk;
-}
-
-std::optional<std::uint64_t> finite(rlim_t limit) {
-  return limit == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(limit);
-}
-
-Limits own_limits() {
-  rlimit files{}, locked{}, processes{};
-  (void)::getrlimit(RLIMIT_NOFILE, &files);  // these calls cannot fail
-  (void)::getrlimit(RLIMIT_MEMLOCK, &locked);
-  (void)::getrlimit(RLIMIT_NPROC, &processes);
-  return {.open_files = finite(files.rlim_max),
-          .locked_bytes = finite(locked.rlim_cur),
-          .processes = finite(processes.rlim_cur)};
-}
-
-bool has_infiniband() {
-  std::error_code missing;  // no InfiniBand
-  return std::filesystem::directory_iterator("/sys/class/infiniband", missing) !=
-         std::filesystem::directory_iterator();
-}
-
-// Identifies the running kernel and this process's network namespace.
-std::string network_stack() {
-  return text_of("/proc/sys/kernel/random/boot_id") + " " + target_of("/proc/self/ns/net");
 }
 
 }  // namespace
 
 HostFacts gather_facts(const Environment& environment) {
-  const auto* temporary = find_variable(environment, "TMPDIR");
-  const bool is_set = temporary != nullptr && !temporary->empty();
-  HostFacts facts{.host = host_name(),
-                  .version = std::string(version_text()),
-                  .cpprun = version_of_cpprun(environment),
-                  .network = network_stack(),
-                  .gpus = count_gpus(),
-                  .has_infiniband = has_infiniband(),
-                  .limits = own_limits(),
-                  .shared_memory = look_at("/dev/shm"),
-                  .temporary = look_at(is_set ? *temporary : "/tmp")};
-  facts.missing_gpus = missing_gpus(facts.gpus, environment).value_or("");
+  HostFacts facts = collect_host_facts(environment);
+  facts.version = version_text();
+  facts.cpprun = version_of_cpprun(environment);
   return facts;
 }
 

@@ -43,8 +43,8 @@ int run_doctor_side(Environment environment, bool removes_itself);
 // side.
 Answerer make_host_answers(asio::io_context& context, const Environment& environment);
 
-// The facts about this machine that matter to a job, without its port and its clock. Blocks on its
-// disks and on running cpprun, but not on other hosts.
-doctor::HostFacts gather_facts(const Environment& environment);
+// The facts about this machine with the versions of its programs, without its port and its clock.
+// Blocks on its disks and on running cpprun, but not on other hosts.
+HostFacts gather_facts(const Environment& environment);
 
 }  // namespace cpprun::io

@@ -276,8 +276,8 @@ void EvidenceCollector::examine(const Outcome& outcome, const WorkerSpec& spec, 
 }
 
 // What is known without disk access.
-HostFacts EvidenceCollector::host_facts_of(const Outcome& outcome) {
-  HostFacts around;
+HostEvidence EvidenceCollector::host_facts_of(const Outcome& outcome) {
+  HostEvidence around;
   around.last_seen = last_seen(outcome.local_rank);
   if (outcome.spawn_error || outcome.obeyed()) return around;
   const auto now = oom_kills();

@@ -85,7 +85,7 @@ class EvidenceCollector {
   void examine(const Outcome& outcome, const WorkerSpec& spec, Told told);
 
  private:
-  HostFacts host_facts_of(const Outcome& outcome);
+  HostEvidence host_facts_of(const Outcome& outcome);
 
   OutputPump& pump_;
   std::string run_directory_;

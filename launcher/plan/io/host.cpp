@@ -26,7 +26,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -162,14 +161,20 @@ Result<std::string> local_address_towards(const std::string& address, int port) 
   return literal_of(reinterpret_cast<const sockaddr*>(&local));
 }
 
+std::string link_target(const std::string& path) {
+  std::error_code none;  // treated as empty
+  return std::filesystem::read_symlink(path, none);
+}
+
 std::vector<std::string> own_paths() {
   std::vector<std::string> paths;
   std::error_code unknown;  // that path is skipped
   const auto* called = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (called != nullptr) paths.push_back(std::filesystem::absolute(called, unknown));
   if (unknown) paths.pop_back();
-  auto target = std::filesystem::read_symlink("/proc/self/exe", unknown);
-  if (!unknown) paths.push_back(std::move(target));
+  if (auto target = link_target("/proc/self/exe"); !target.empty()) {
+    paths.push_back(std::move(target));
+  }
   return paths;
 }
 
@@ -217,9 +222,9 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string trimmed_text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return std::string(trimmed(text.str()));
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return std::string(trimmed(text));
 }
 
 // The directories in `directory` named `beginning` plus a number, by that number.
@@ -264,61 +269,66 @@ CpuLocation place_of(const fs::path& cpu, int number) {
 
 // A GPU as reported by the driver.
 struct Device {
+  std::string place;  // on the PCI bus
   std::string uuid;
-  int node = 0;
+  fs::path file;  // empty: unknown
 };
 
 std::string field(const std::string& information, std::string_view name) {
   const auto at = information.find(name);
   if (at == std::string::npos) return "";
-  auto value = information.substr(at + name.size());
-  value = value.substr(0, value.find('\n'));
-  const auto begin = value.find_first_not_of(": \t");
-  return begin == std::string::npos ? "" : value.substr(begin);
+  const auto rest = std::string_view(information).substr(at + name.size());
+  return std::string(trimmed(rest.substr(0, rest.find('\n'))));
 }
 
-// The GPUs that have a device file: a container sees only some of the machine's.
+// In bus order.
 std::vector<Device> devices_of(const fs::path& root) {
-  std::map<std::string, Device> by_place;
+  std::vector<Device> devices;
   std::error_code missing;  // no NVIDIA driver
   for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", missing)) {
-    const auto place = entry.path().filename().string();
     const auto information = trimmed_text_of(entry.path() / "information");
-    const auto file = root / ("dev/nvidia" + field(information, "Device Minor"));
-    if (std::error_code unknown; !fs::exists(file, unknown)) continue;
-    const auto node = trimmed_text_of(root / "sys/bus/pci/devices" / place / "numa_node");
-    // The driver reports -1 on machines with a single node.
-    by_place[place] = {.uuid = field(information, "GPU UUID"),
-                       .node = std::max(exact_number<int>(node).value_or(0), 0)};
+    const auto number = field(information, "Device Minor:");
+    devices.push_back({.place = entry.path().filename(),
+                       .uuid = field(information, "GPU UUID:"),
+                       .file = number.empty() ? fs::path() : root / ("dev/nvidia" + number)});
   }
-  std::vector<Device> devices;
-  for (auto& [place, device] : by_place) devices.push_back(std::move(device));
+  std::ranges::sort(devices, {}, &Device::place);
   return devices;
 }
 
+// A container sees only some of the machine's device files.
+bool is_visible(const Device& device) {
+  std::error_code unknown;
+  return fs::exists(device.file, unknown);
+}
+
+int node_of(const fs::path& root, const Device& device) {
+  const auto node = trimmed_text_of(root / "sys/bus/pci/devices" / device.place / "numa_node");
+  // The driver reports -1 on machines with a single node.
+  return std::max(exact_number<int>(node).value_or(0), 0);
+}
+
 // The NUMA nodes of the devices, in the order in which the workers see them.
-Result<std::vector<int>> visible_nodes(const std::vector<Device>& devices,
-                                       const std::string* visible) {
+Result<std::vector<int>> visible_nodes(const fs::path& root, const std::string* visible) {
+  auto devices = devices_of(root);
+  std::erase_if(devices, [](const Device& each) { return !is_visible(each); });
   std::vector<int> nodes;
   if (visible == nullptr) {
-    for (const auto& device : devices) nodes.push_back(device.node);
+    for (const auto& device : devices) nodes.push_back(node_of(root, device));
     return nodes;
   }
-  std::istringstream list(*visible);
-  for (std::string entry; !devices.empty() && std::getline(list, entry, ',');) {
-    std::erase(entry, ' ');
-    const auto index = exact_number<int>(entry);
-    const auto found = std::find_if(devices.begin(), devices.end(), [&](const Device& device) {
-      return entry.starts_with("GPU-") && device.uuid.starts_with(entry);
-    });
-    if (index && *index >= 0 && static_cast<std::size_t>(*index) < devices.size()) {
-      nodes.push_back(devices[static_cast<std::size_t>(*index)].node);
-    } else if (found != devices.end()) {
-      nodes.push_back(found->node);
-    } else {
+  if (devices.empty()) return nodes;
+  for (const std::string& entry : listed_devices(*visible)) {
+    const auto index = exact_number<std::size_t>(entry);
+    const auto found = index ? devices.begin() + static_cast<long>(std::min(*index, devices.size()))
+                             : std::ranges::find_if(devices, [&](const Device& device) {
+                                 return entry.starts_with("GPU-") && device.uuid.starts_with(entry);
+                               });
+    if (found == devices.end()) {
       return failure(fmt::format("{}={}: the NUMA node of \"{}\" is unknown",
                                  contract::cuda_visible_devices, *visible, entry));
     }
+    nodes.push_back(node_of(root, *found));
   }
   return nodes;
 }
@@ -337,8 +347,7 @@ Result<Topology> read_topology(const Environment& environment, const CpuSet& all
   }
   // A kernel without NUMA support lists no nodes: treat everything as one node.
   if (topology.nodes.empty()) topology.nodes[0] = allowed;
-  auto nodes =
-      visible_nodes(devices_of(top), find_variable(environment, contract::cuda_visible_devices));
+  auto nodes = visible_nodes(top, find_variable(environment, contract::cuda_visible_devices));
   if (!nodes) return tl::unexpected(nodes.error());
   topology.node_of_device = std::move(*nodes);
   return topology;
@@ -357,54 +366,74 @@ CpuSet own_cpus() {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::string_view nvidia = "0x10de";
 constexpr std::string_view display = "0x03";  // prefix of the PCI class of display controllers
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-bool is_gpu(const fs::path& device) {
+bool is_gpu(const fs::directory_entry& device) {
   // A virtual function is part of a device that is already counted.
   std::error_code unknown;
-  return trimmed(text_of(device / "vendor")) == nvidia &&
-         text_of(device / "class").starts_with(display) && !fs::exists(device / "physfn", unknown);
+  return trimmed_text_of(device.path() / "vendor") == nvidia &&
+         trimmed_text_of(device.path() / "class").starts_with(display) &&
+         !fs::exists(device.path() / "physfn", unknown);
 }
 
-// The number after "Device Minor:".
-std::string minor_of(const std::string& information) {
-  constexpr std::string_view name = "Device Minor:";
-  const auto at = information.find(name);
-  if (at == std::string::npos) return {};
-  const auto rest = std::string_view(information).substr(at + name.size());
-  return std::string(trimmed(rest.substr(0, rest.find('\n'))));
-}
-
-template <class Judge>
-int count_in(const fs::path& directory, const Judge& counts) {
-  int count = 0;
-  std::error_code missing;  // treated as empty
-  for (const auto& entry : fs::directory_iterator(directory, missing)) {
-    if (counts(entry.path())) ++count;
+Disk look_at(const std::string& path) {
+  Disk disk{.path = path};
+  struct statvfs found {};
+  if (::statvfs(path.c_str(), &found) != 0) {
+    disk.refusal = errno_text(errno);
+    return disk;
   }
-  return count;
+  disk.size = std::uint64_t{found.f_blocks} * found.f_frsize;
+  disk.free = std::uint64_t{found.f_bavail} * found.f_frsize;
+  if (::access(path.c_str(), W_OK | X_OK) != 0) disk.refusal = errno_text(errno);
+  return disk;
+}
+
+std::optional<std::uint64_t> finite(rlim_t limit) {
+  return limit == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(limit);
+}
+
+Limits own_limits() {
+  rlimit files{}, locked{}, processes{};
+  (void)::getrlimit(RLIMIT_NOFILE, &files);  // these calls cannot fail
+  (void)::getrlimit(RLIMIT_MEMLOCK, &locked);
+  (void)::getrlimit(RLIMIT_NPROC, &processes);
+  return {.open_files = finite(files.rlim_max),
+          .locked_bytes = finite(locked.rlim_cur),
+          .processes = finite(processes.rlim_cur)};
 }
 
 }  // namespace
 
 GpuCounts count_gpus(const std::string& root) {
   const fs::path top = root.empty() ? "/" : root;
-  const fs::path known = top / "proc/driver/nvidia/gpus";
-  return {.on_bus = count_in(top / "sys/bus/pci/devices", is_gpu),
-          .in_driver = count_in(known, [](const fs::path&) { return true; }),
-          .usable = count_in(known, [&](const fs::path& gpu) {
-            const auto number = minor_of(text_of(gpu / "information"));
-            const auto file = top / ("dev/nvidia" + number);
-            return !number.empty() && ::access(file.c_str(), R_OK | W_OK) == 0;
-          })};
+  const auto devices = devices_of(top);
+  std::error_code missing;  // no PCI bus
+  const fs::directory_iterator bus(top / "sys/bus/pci/devices", missing);
+  return {.on_bus = static_cast<int>(std::count_if(fs::begin(bus), fs::end(bus), is_gpu)),
+          .in_driver = static_cast<int>(devices.size()),
+          .usable = static_cast<int>(std::ranges::count_if(devices, [](const Device& each) {
+            return ::access(each.file.c_str(), R_OK | W_OK) == 0;
+          }))};
+}
+
+HostFacts collect_host_facts(const Environment& environment) {
+  const auto* temporary = find_variable(environment, "TMPDIR");
+  const bool is_set = temporary != nullptr && !temporary->empty();
+  std::error_code missing;  // no InfiniBand
+  HostFacts facts{.host = host_name(),
+                  // Of the running kernel, and of this process's network namespace.
+                  .network = trimmed_text_of("/proc/sys/kernel/random/boot_id") + " " +
+                             link_target("/proc/self/ns/net"),
+                  .gpus = count_gpus(),
+                  .has_infiniband = fs::directory_iterator("/sys/class/infiniband", missing) !=
+                                    fs::directory_iterator(),
+                  .limits = own_limits(),
+                  .shared_memory = look_at("/dev/shm"),
+                  .temporary = look_at(is_set ? *temporary : "/tmp")};
+  facts.missing_gpus = missing_gpus(facts.gpus, environment).value_or("");
+  return facts;
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/plan/devices.h"
+#include "launcher/plan/host_facts.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
 #include "proto/environment.h"
@@ -34,6 +35,9 @@ Result<std::vector<NetworkInterface>> network_interfaces();
 
 // The local address from which `address` (a literal) is reached. Sends nothing.
 Result<std::string> local_address_towards(const std::string& address, int port);
+
+// The target of a symbolic link; empty if there is none.
+std::string link_target(const std::string& path);
 
 // Paths of the running program: as it was invoked, and with symbolic links resolved.
 std::vector<std::string> own_paths();
@@ -62,6 +66,10 @@ CpuSet own_cpus();
 
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
+
+// The facts about this machine that --dry-run and `cpprunctl doctor` show. Blocks on its disks, but
+// not on other hosts. Excludes the versions of programs, and what an examination adds.
+HostFacts collect_host_facts(const Environment& environment);
 
 // Resolving host names. The launcher resolves names only here, only at the start, and only on a
 // node that may host the coordinator. meeting_place.h decides what the addresses mean.

@@ -39,7 +39,7 @@ int rehearse(RunInputs inputs, bool as_json) {
       {.host_name = inputs.host, .interfaces = inputs.interfaces, .addresses_of = addresses_of});
   if (!hosting) return refuse(inputs, {hosting.error().reason});
   PreviewFacts facts{.version = std::string(version_text()),
-                     .host = inputs.host,
+                     .machine = collect_host_facts(inputs.environment),
                      .directory = working_directory(),
                      .environment = inputs.environment,
                      .interfaces = inputs.interfaces,
@@ -47,7 +47,6 @@ int rehearse(RunInputs inputs, bool as_json) {
                      .local_address = {},
                      .hosting = *hosting,
                      .cpus = inputs.cpus,
-                     .gpus = count_gpus(),
                      .devices = device_count(inputs.environment),
                      .has_secret = !inputs.secrets.empty()};
   if (!facts.master_addresses.empty()) {

@@ -35,9 +35,17 @@ Config one_of_two(int rank) {
   return config;
 }
 
+// Without findings.
+HostFacts machine() {
+  constexpr std::uint64_t gibibyte = 1ULL << 30;
+  return {.host = "gpu1",
+          .shared_memory = {"/dev/shm", 64 * gibibyte, 60 * gibibyte, ""},
+          .temporary = {"/tmp", 99 * gibibyte, 50 * gibibyte, ""}};
+}
+
 PreviewFacts facts() {
   return {.version = "1.2.3",
-          .host = "gpu1",
+          .machine = machine(),
           .directory = "/work",
           .interfaces = {{"lo", true, true, {"127.0.0.1"}}, {"eth0", true, false, {"10.0.0.1"}}},
           .master_addresses = {"10.0.0.1"},
@@ -167,7 +175,7 @@ TEST_CASE("an interface that does not exist is rejected, as at the start") {
 TEST_CASE("workers take the visible GPUs in order") {
   auto known = facts();
   known.devices = 2;
-  known.gpus = {.on_bus = 4, .in_driver = 4, .usable = 4};
+  known.machine.gpus = {.on_bus = 4, .in_driver = 4, .usable = 4};
   known.environment = {{"CUDA_VISIBLE_DEVICES", "2, 3"}};
   const auto seen = preview(alone(), known);
   CHECK(seen.nodes.front().gpus == 2);
@@ -198,6 +206,15 @@ TEST_CASE("a warning of the start is a note") {
   const auto notes = preview(one_of_two(0), known).nodes.front().notes;
   CHECK(std::ranges::any_of(notes, [](const auto& note) {
     return note.find("is not assigned to this machine") != std::string::npos;
+  }));
+}
+
+TEST_CASE("a finding about the machine is a note with its hint") {
+  auto known = facts();
+  known.machine.limits.open_files = 1024;
+  const auto notes = preview(one_of_two(0), known).nodes.front().notes;
+  CHECK(std::ranges::any_of(notes, [](const auto& note) {
+    return note.starts_with("open files are limited to 1024 per process\n  hint: raise the hard");
   }));
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/doctor/findings.h"
+#include "launcher/plan/host_facts.h"
 
 #include <doctest/doctest.h>
 
-namespace sizes_test {
+namespace host_facts_test {
 
-using cpprun::doctor::size_text;
+using cpprun::size_text;
 
 TEST_CASE("sizes are printed in the unit that makes them short") {
   CHECK(size_text(0) == "0 B");
@@ -14,4 +14,4 @@ TEST_CASE("sizes are printed in the unit that makes them short") {
   CHECK(size_text(~0ULL) == "16.0 EiB");
 }
 
-}  // namespace sizes_test
+}  // namespace host_facts_test

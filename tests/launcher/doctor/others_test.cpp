@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-namespace host_facts_test {
+namespace others_test {
 
 using namespace cpprun::doctor;
 
@@ -42,4 +42,4 @@ TEST_CASE("a host that is not in the list tests no others") {
   CHECK(others_of(7, ring(3)).empty());
 }
 
-}  // namespace host_facts_test
+}  // namespace others_test
