@@ -151,18 +151,6 @@ bool fits(const link::Join& join) {
   return link::encode(join).size() <= bounds::round_frame_bytes_max;
 }
 
-std::vector<std::string> addresses_for_others(const std::vector<NetworkInterface>& interfaces) {
-  std::vector<std::string> addresses;
-  for (const NetworkInterface& each : interfaces) {
-    if (each.loopback || !each.up) continue;
-    for (const std::string& address : each.addresses) {
-      // Link-local addresses mean something else on every machine.
-      if (!address.starts_with("fe80:")) addresses.push_back(address);
-    }
-  }
-  return addresses;
-}
-
 }  // namespace
 
 link::Join join_message(const Config& config, const AgentFacts& facts, const JoinState& state) {
@@ -193,7 +181,10 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);
   }
-  auto addresses = addresses_for_others(facts.interfaces);
+  std::vector<std::string> addresses;
+  for (OwnAddress& own : addresses_for_others(facts.interfaces)) {
+    addresses.push_back(std::move(own.address));
+  }
   if (addresses.size() <= bounds::node_addresses_max) {
     // Usually all of them fit, and one encoding shows it.
     join.addresses = addresses;

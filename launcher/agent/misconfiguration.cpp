@@ -147,21 +147,6 @@ Address parse(const std::string& text) {
   return address;
 }
 
-// Addresses that no interface of this machine has. If there are none, the other node is on this
-// machine.
-std::vector<std::string> foreign_addresses(const std::vector<NetworkInterface>& interfaces,
-                                           const std::vector<std::string>& addresses) {
-  std::vector<std::string> foreign;
-  for (const std::string& each : addresses) {
-    const bool here = is_loopback(each) || std::any_of(interfaces.begin(), interfaces.end(),
-                                                       [&](const NetworkInterface& interface) {
-                                                         return carries(interface, each);
-                                                       });
-    if (!here) foreign.push_back(each);
-  }
-  return foreign;
-}
-
 bool shares_one(const NetworkInterface& interface, const std::vector<std::string>& foreign) {
   return std::any_of(foreign.begin(), foreign.end(), [&](const std::string& address) {
     return std::any_of(
@@ -180,15 +165,9 @@ bool leads_to(const NetworkInterface& interface, const std::string& local_addres
 
 // The names in the variable, without NCCL's leading `=`. A list with NCCL's `^` names none.
 std::vector<std::string> named(std::string_view list) {
-  std::vector<std::string> names;
-  if (list.starts_with('^')) return names;
+  if (list.starts_with('^')) return {};
   if (list.starts_with('=')) list.remove_prefix(1);
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    if (comma != 0) names.emplace_back(list.substr(0, comma));
-    list = comma == std::string_view::npos ? "" : list.substr(comma + 1);
-  }
-  return names;
+  return interface_names(list);
 }
 
 // How libraries describe the attempt. A connection that was closed had come up before.
@@ -281,7 +260,7 @@ std::optional<std::string> unconnected_interface(const std::vector<NetworkInterf
                                                  const WayToOthers& way,
                                                  const Environment& environment,
                                                  const FailedConnection& connection) {
-  const auto foreign = foreign_addresses(interfaces, {connection.remote});
+  const auto foreign = those_of_others({connection.remote}, interfaces);
   if (foreign.empty()) return std::nullopt;
   const auto used = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
     return connection.local.empty() ? shares_one(each, foreign) : carries(each, connection.local);
@@ -289,7 +268,7 @@ std::optional<std::string> unconnected_interface(const std::vector<NetworkInterf
   // Good: the interface on the route to the master. On the master: the one towards the first other
   // node.
   const bool is_master = way.local_address.empty() || is_loopback(way.local_address);
-  const auto others = foreign_addresses(interfaces, way.neighbour);
+  const auto others = those_of_others(way.neighbour, interfaces);
   const auto good = std::ranges::find_if(interfaces, [&](const NetworkInterface& each) {
     if (!each.up || each.loopback) return false;
     return is_master ? !others.empty() && shares_one(each, {others.front()})
@@ -333,7 +312,7 @@ bool shares_network(const std::string& network, const std::string& address) {
 std::optional<std::string> unreachable_interface(const std::vector<NetworkInterface>& interfaces,
                                                  const WayToOthers& way,
                                                  const Environment& environment) {
-  const auto foreign = foreign_addresses(interfaces, way.neighbour);
+  const auto foreign = those_of_others(way.neighbour, interfaces);
   if (foreign.empty()) return std::nullopt;
   const auto leads = [&](const NetworkInterface& each) {
     return leads_to(each, way.local_address, foreign);
@@ -367,7 +346,7 @@ std::optional<std::string> unreachable_interface(const std::vector<NetworkInterf
 std::optional<std::string> better_than_loopback(const std::vector<NetworkInterface>& interfaces,
                                                 const WayToOthers& way) {
   if (!is_loopback(way.local_address)) return std::nullopt;
-  const auto foreign = foreign_addresses(interfaces, way.neighbour);
+  const auto foreign = those_of_others(way.neighbour, interfaces);
   const auto found =
       std::find_if(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& each) {
         return each.up && !each.loopback && shares_one(each, foreign);

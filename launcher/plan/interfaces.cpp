@@ -8,6 +8,7 @@
 
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/endpoint.h"
 
 namespace cpprun {
 
@@ -43,15 +44,6 @@ std::string those_that_would_do(const std::vector<NetworkInterface>& interfaces,
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Splits at commas and drops empty names.
-std::vector<std::string> names_in(std::string_view list) {
-  std::vector<std::string> names;
-  for (const auto name : split(list, ',')) {
-    if (!name.empty()) names.emplace_back(name);
-  }
-  return names;
-}
-
 // Why a name is not usable; nullopt if it is.
 std::optional<std::string> fault_of(const std::vector<NetworkInterface>& interfaces,
                                     const std::string& name) {
@@ -69,7 +61,7 @@ bool nccl_would_find(const std::vector<NetworkInterface>& interfaces, std::strin
   if (leave_out) wanted.remove_prefix(1);
   const bool exact = wanted.starts_with('=');
   if (exact) wanted.remove_prefix(1);
-  const auto names = names_in(wanted);
+  const auto names = interface_names(wanted);
   return std::any_of(interfaces.begin(), interfaces.end(), [&](const auto& each) {
     const bool named = std::any_of(names.begin(), names.end(), [&](std::string_view name) {
       return exact ? each.name == name : each.name.starts_with(name.substr(0, name.find(':')));
@@ -93,7 +85,7 @@ Result<std::optional<std::string>> users_choice(const std::vector<NetworkInterfa
     if (nccl_would_find(interfaces, *value)) return *value;
     return refuse("no matching interface is up and has an address");
   }
-  for (const auto& name : names_in(*value)) {
+  for (const auto& name : interface_names(*value)) {
     if (const auto fault = fault_of(interfaces, name)) return refuse(name + " " + *fault);
   }
   return *value;
@@ -124,9 +116,40 @@ Result<std::optional<std::string>> own_choice(const std::vector<NetworkInterface
 
 }  // namespace
 
-bool carries(const NetworkInterface& interface, const std::string& address) {
-  const auto& own = interface.addresses;
-  return std::find(own.begin(), own.end(), address) != own.end();
+bool carries(const NetworkInterface& interface, std::string_view address) {
+  const auto without_scope = address.substr(0, address.find('%'));
+  return std::ranges::find(interface.addresses, without_scope) != interface.addresses.end();
+}
+
+std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
+                                         const std::vector<NetworkInterface>& interfaces) {
+  std::vector<std::string> others;
+  for (const std::string& address : addresses) {
+    const bool is_ours =
+        is_loopback(address) ||
+        std::ranges::any_of(interfaces, [&](const auto& each) { return carries(each, address); });
+    if (!is_ours) others.push_back(address);
+  }
+  return others;
+}
+
+std::vector<OwnAddress> addresses_for_others(const std::vector<NetworkInterface>& interfaces) {
+  std::vector<OwnAddress> own;
+  for (const NetworkInterface& each : interfaces) {
+    if (!each.up || each.loopback) continue;
+    for (const std::string& address : each.addresses) {
+      if (!address.starts_with("fe80:")) own.push_back({address, each.name});
+    }
+  }
+  return own;
+}
+
+std::vector<std::string> interface_names(std::string_view list) {
+  std::vector<std::string> names;
+  for (const auto name : split(list, ',')) {
+    if (!name.empty()) names.emplace_back(name);
+  }
+  return names;
 }
 
 LocalAddress resolve_local_address(const std::string& given,

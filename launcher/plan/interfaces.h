@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "proto/environment.h"
@@ -22,8 +23,23 @@ struct NetworkInterface {
   friend bool operator==(const NetworkInterface&, const NetworkInterface&) = default;
 };
 
-// Whether the interface has that address.
-bool carries(const NetworkInterface& interface, const std::string& address);
+// Whether the interface has that address, whose scope ("%eth0") does not matter.
+bool carries(const NetworkInterface& interface, std::string_view address);
+
+// The addresses that do not belong to this machine. Loopback addresses belong to every machine.
+std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
+                                         const std::vector<NetworkInterface>& interfaces);
+
+// An address under which other machines may know this one, and its interface. Link-local addresses
+// are excluded: they mean a different host on each machine.
+struct OwnAddress {
+  std::string address;
+  std::string interface;
+};
+std::vector<OwnAddress> addresses_for_others(const std::vector<NetworkInterface>& interfaces);
+
+// The names in a list of interfaces with commas, without empty ones.
+std::vector<std::string> interface_names(std::string_view list);
 
 // The values to export. A variable that the user set, or that is not needed, is nullopt.
 struct SocketInterfaces {

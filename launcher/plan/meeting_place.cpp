@@ -16,33 +16,6 @@ namespace cpprun {
 
 namespace {
 
-std::string_view without_scope(std::string_view address) {
-  return address.substr(0, address.find('%'));
-}
-
-bool is_ours(std::string_view address, const std::vector<NetworkInterface>& interfaces) {
-  if (is_loopback(address)) return true;
-  return std::any_of(interfaces.begin(), interfaces.end(), [&](const NetworkInterface& each) {
-    return std::find(each.addresses.begin(), each.addresses.end(), without_scope(address)) !=
-           each.addresses.end();
-  });
-}
-
-// Addresses under which other machines may know this one. Link-local addresses are excluded: they
-// mean a different host on each machine.
-std::vector<std::string> told_addresses(const std::vector<NetworkInterface>& interfaces,
-                                        bool with_name) {
-  std::vector<std::string> told;
-  for (const NetworkInterface& each : interfaces) {
-    if (!each.up || each.loopback) continue;
-    for (const std::string& address : each.addresses) {
-      if (address.starts_with("fe80:")) continue;
-      told.push_back(with_name ? fmt::format("{} ({})", address, each.name) : address);
-    }
-  }
-  return told;
-}
-
 // The flag that sets the rendezvous host: "--master-addr=10.0.0.5".
 std::string as_flag(const Config& config, const std::string& host) {
   return config.place_by_endpoint
@@ -52,8 +25,8 @@ std::string as_flag(const Config& config, const std::string& host) {
 
 // The same with an address of this machine.
 std::string own_as_flag(const Config& config, const std::vector<NetworkInterface>& interfaces) {
-  const auto told = told_addresses(interfaces, false);
-  return as_flag(config, told.empty() ? "HOST" : told.front());
+  const auto own = addresses_for_others(interfaces);
+  return as_flag(config, own.empty() ? "HOST" : own.front().address);
 }
 
 // "trainer (10.0.0.9)", or the address alone if no name was given.
@@ -77,19 +50,12 @@ Whose whose(const std::vector<std::string>& addresses,
   return nowhere_else ? Whose::loopback : Whose::ours;
 }
 
-std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
-                                         const std::vector<NetworkInterface>& interfaces) {
-  std::vector<std::string> others;
-  for (const std::string& each : addresses) {
-    if (!is_ours(each, interfaces)) others.push_back(each);
-  }
-  return others;
-}
-
 std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces) {
-  const auto told = told_addresses(interfaces, true);
-  return told.empty() ? "no address that other machines can use"
-                      : fmt::format("{}", fmt::join(told, ", "));
+  std::string text;
+  for (const OwnAddress& own : addresses_for_others(interfaces)) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", own.address, own.interface);
+  }
+  return text.empty() ? "no address that other machines can use" : text;
 }
 
 Result<bool> is_meant(const Config& config, const std::vector<std::string>& addresses,
@@ -98,9 +64,9 @@ Result<bool> is_meant(const Config& config, const std::vector<std::string>& addr
   if (owner != Whose::shared) return owner == Whose::ours || owner == Whose::loopback;
   const auto others = those_of_others(addresses, interfaces);
   std::vector<std::string> own;
-  for (const std::string& each : addresses) {
-    if (is_ours(each, interfaces)) own.push_back(each);
-  }
+  std::ranges::copy_if(addresses, std::back_inserter(own), [&](const std::string& each) {
+    return std::ranges::find(others, each) == others.end();
+  });
   // Every node must get the same advice, and a loopback address is different on each.
   std::vector<std::string> named;
   std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(named),

@@ -37,10 +37,6 @@ enum class Whose {
 Whose whose(const std::vector<std::string>& addresses,
             const std::vector<NetworkInterface>& interfaces);
 
-// The addresses that do not belong to this machine.
-std::vector<std::string> those_of_others(const std::vector<std::string>& addresses,
-                                         const std::vector<NetworkInterface>& interfaces);
-
 // "10.0.0.5 (eth0), 192.168.1.5 (ib0)": addresses under which other nodes may reach this machine.
 std::string own_addresses_text(const std::vector<NetworkInterface>& interfaces);
 
