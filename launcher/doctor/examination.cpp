@@ -44,8 +44,9 @@ std::string name_of(const std::string& member) {
 
 }  // namespace
 
-Examination::Examination(const std::vector<fanout::Member>& members, int port)
-    : port_(port), phase_(Phase::calling, [] {
+Examination::Examination(const std::vector<fanout::Member>& members, int port,
+                         const ClockPair& began)
+    : port_(port), began_(began), phase_(Phase::calling, [] {
         static constexpr std::array<PhaseStep<Phase>, 7> steps = {{
             {Phase::calling, Phase::asking},
             {Phase::calling, Phase::ending},
@@ -66,7 +67,7 @@ Examination::Actions Examination::start() {
   return {std::move(dial)};
 }
 
-Examination::Actions Examination::handle(const Now& now, const Event& event) {
+Examination::Actions Examination::handle(TimePoint now, const Event& event) {
   Actions actions;
   if (phase_ == Phase::over) return actions;
   std::visit(Overloaded{
@@ -83,9 +84,9 @@ Examination::Actions Examination::handle(const Now& now, const Event& event) {
   return actions;
 }
 
-Examination::Actions Examination::advance(const Now& now) {
+Examination::Actions Examination::advance(TimePoint now) {
   Actions actions;
-  if (phase_ == Phase::over || !deadline_ || now.time < *deadline_) return actions;
+  if (phase_ == Phase::over || !deadline_ || now < *deadline_) return actions;
   for (auto& [number, remote] : remotes_) {
     if (!std::exchange(remote.is_awaited, false) || phase_ == Phase::ending) continue;
     remote.host.gone =
@@ -110,7 +111,7 @@ std::vector<ExaminedHost> Examination::hosts() const {
   return hosts;
 }
 
-void Examination::hear(const Now& now, const fanout::Said& said) {
+void Examination::hear(TimePoint now, const fanout::Said& said) {
   const auto at = remotes_.find(said.host);
   if (at == remotes_.end()) return;
   RemoteHost& remote = at->second;
@@ -137,7 +138,7 @@ void Examination::hear(const Now& now, const fanout::Said& said) {
              said.message);
 }
 
-void Examination::answer(const Now& now, RemoteHost& remote, const fanout::Answer& answer) {
+void Examination::answer(TimePoint now, RemoteHost& remote, const fanout::Answer& answer) {
   if (!remote.is_awaited) return;
   auto reading = read_reading(answer.text);
   remote.is_awaited = false;
@@ -146,7 +147,7 @@ void Examination::answer(const Now& now, RemoteHost& remote, const fanout::Answe
     return;
   }
   if (const auto* facts = std::get_if<HostFacts>(&*reading); facts && phase_ == Phase::asking) {
-    remote.host.clock = clock_of(*facts, asked_, now.wall);
+    remote.host.clock = clock_of(*facts, asked_, began_.by_wall(now));
     remote.host.facts = *facts;
   } else if (auto* dialed = std::get_if<std::vector<Dialed>>(&*reading);
              dialed && phase_ == Phase::dialing) {
@@ -158,7 +159,7 @@ void Examination::answer(const Now& now, RemoteHost& remote, const fanout::Answe
 }
 
 // Enters the next phase once all hosts are done with the current one.
-void Examination::go_on(const Now& now, Actions& actions) {
+void Examination::go_on(TimePoint now, Actions& actions) {
   while (phase_ != Phase::over && !is_awaited()) {
     const bool is_any_here =
         std::ranges::any_of(remotes_, [](const auto& each) { return each.second.is_here; });
@@ -170,7 +171,7 @@ void Examination::go_on(const Now& now, Actions& actions) {
       end(now, actions);
     } else if (phase_ == Phase::calling) {
       begin(Phase::asking, now);
-      asked_ = now.wall;
+      asked_ = began_.by_wall(now);
       actions.emplace_back(fanout::Tell{fanout::Ask{to_json(Question{AskFacts{port_}})}});
     } else {
       begin(Phase::dialing, now);
@@ -184,16 +185,16 @@ void Examination::go_on(const Now& now, Actions& actions) {
   }
 }
 
-void Examination::begin(Phase phase, const Now& now) {
+void Examination::begin(Phase phase, TimePoint now) {
   phase_.become(phase);
-  deadline_ = now.time + answer_timeout;
+  deadline_ = now + answer_timeout;
   for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_here;
 }
 
 // Stops waiting for hosts that have not answered and tells all hosts to stop.
-void Examination::end(const Now& now, Actions& actions) {
+void Examination::end(TimePoint now, Actions& actions) {
   phase_.become(Phase::ending);
-  deadline_ = now.time + end_timeout;
+  deadline_ = now + end_timeout;
   for (auto& [number, remote] : remotes_) remote.is_awaited = remote.is_awaited || remote.is_here;
   actions.emplace_back(fanout::Tell{fanout::Stop{SIGTERM}});
 }

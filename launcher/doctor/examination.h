@@ -73,20 +73,16 @@ struct ExaminedHost {
 // fanout::HostShells. Pure.
 class Examination {
  public:
-  struct Now {
-    TimePoint time;
-    WallTime wall;
-  };
   using Event = std::variant<fanout::Said, fanout::Interrupted>;
   using Action = std::variant<fanout::Dial, fanout::Tell, fanout::Finish>;
   using Actions = std::vector<Action>;
 
-  // `port`: where every host listens; 0: any free port.
-  Examination(const std::vector<fanout::Member>& members, int port);
+  // `port`: where every host listens; 0: any free port. `began`: the clocks now.
+  Examination(const std::vector<fanout::Member>& members, int port, const ClockPair& began);
 
   Actions start();
-  Actions handle(const Now& now, const Event& event);
-  Actions advance(const Now& now);
+  Actions handle(TimePoint now, const Event& event);
+  Actions advance(TimePoint now);
   std::optional<TimePoint> next_deadline() const;
   std::optional<std::string> check() const;
 
@@ -101,15 +97,16 @@ class Examination {
     bool is_awaited = true;  // in the current phase
   };
 
-  void hear(const Now& now, const fanout::Said& said);
-  void answer(const Now& now, RemoteHost& remote, const fanout::Answer& answer);
-  void go_on(const Now& now, Actions& actions);
-  void begin(Phase phase, const Now& now);
-  void end(const Now& now, Actions& actions);
+  void hear(TimePoint now, const fanout::Said& said);
+  void answer(TimePoint now, RemoteHost& remote, const fanout::Answer& answer);
+  void go_on(TimePoint now, Actions& actions);
+  void begin(Phase phase, TimePoint now);
+  void end(TimePoint now, Actions& actions);
   bool is_awaited() const;
   std::vector<Target> targets() const;
 
   int port_ = 0;
+  ClockPair began_;  // our clock is that one, plus the time since then
   std::map<int, RemoteHost> remotes_;
   PhaseOf<Phase> phase_;
   WallTime asked_{};

@@ -15,13 +15,6 @@ namespace {
 
 constexpr std::string_view mark = "cpprun-fanout ";
 
-// Quotes any text for any POSIX shell.
-std::string shell_quoted(std::string_view text) {
-  std::string word = "'";
-  for (const char byte : text) byte == '\'' ? word += "'\\''" : word += byte;
-  return word + "'";
-}
-
 }  // namespace
 
 // One group command, so that the shell reads all of it before running any of it: the bytes that
@@ -32,7 +25,7 @@ std::string bootstrap_script(const OwnBinary& own) {
       "{{ w={}; o=; for f in {} \"$(command -v {})\"; do [ -x \"$f\" ] || continue; "
       "g=$(\"$f\" --version 2>/dev/null </dev/null); "
       "[ \"$g\" = \"$w\" ] && exec \"$f\" --fanout-child; o=${{g:-unknown}}; done; ",
-      shell_quoted(own.program + " " + own.version), shell_quoted(own.path), own.program);
+      shell_word(own.program + " " + own.version), shell_word(own.path), own.program);
   if (own.sha256.empty()) {
     script += "[ -z \"$o\" ] && echo cpprun-fanout none || echo \"cpprun-fanout other $o\"; ";
   } else {

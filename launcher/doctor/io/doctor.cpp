@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/doctor/io/doctor.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
-#include <array>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "launcher/doctor/examination.h"
 #include "launcher/fanout/io/fan_out.h"
+#include "launcher/fanout/io/host_console.h"
+#include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/plan/io/host.h"
 #include "proto/state_machine.h"
@@ -36,115 +25,33 @@
 #include "proto/version.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/io/event_loop.h"
-#include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 
 using namespace doctor;
+using asio::ip::tcp;
 
 namespace {
 
 constexpr const char* program_name = "cpprunctl";
 
-class Console {
- public:
-  Console(const DoctorRequest& order, const Environment& environment)
-      : signals_(context_, SIGINT, SIGTERM, SIGHUP),
-        timer_(context_),
-        machine_(order.members, order.port),
-        shells_(context_, environment, order.shell, {.directory = "/", .is_rehearsal = true},
-                own_binary(order.ship, program_name),
-                [this](const fanout::Said& said) { tell(said); }) {}
-
-  Examined run() {
-    wait_for_signals();
-    perform(machine_.start());
-    context_.run();
-    return {.hosts = machine_.hosts(), .interrupted = code_};
-  }
-
- private:
-  void wait_for_signals() {
-    signals_.async_wait([this](const asio::error_code& error, int signal) {
-      if (error) return;
-      wait_for_signals();
-      tell(fanout::Interrupted{signal});
-    });
-  }
-
-  static Examination::Now now() { return {std::chrono::steady_clock::now(), wall_now()}; }
-
-  void tell(const Examination::Event& event) { perform(machine_.handle(now(), event)); }
-
-  void perform(const Examination::Actions& actions) {
-    for (const auto& action : actions) {
-      std::visit(Overloaded{
-                     [&](const fanout::Dial& a) { shells_.dial(a); },
-                     [&](const fanout::Tell& a) { shells_.tell(a); },
-                     [&](const fanout::Finish& a) { finish(a.code); },
-                 },
-                 action);
-    }
-    const auto due = machine_.next_deadline();
-    if (!due) return;
-    timer_.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(*due));
-    timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) perform(machine_.advance(now()));
-    });
-  }
-
-  // Shells that have announced their end exit shortly.
-  void finish(int code) {
-    code_ = code;
-    if (shells_.empty()) return context_.stop();
-    shells_.when_idle([this] { context_.stop(); });
-    timer_.expires_after(fanout::kill_timeout);
-    timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) context_.stop();
-    });
-  }
-
-  asio::io_context context_;
-  asio::signal_set signals_;
-  asio::steady_timer timer_;
-  Examination machine_;
-  Shells shells_;
-  int code_ = 0;
-};
-
-}  // namespace
-
-Examined examine_hosts(const DoctorRequest& order, const Environment& environment) {
-  return Console(order, environment).run();
-}
-
-Examined examine_here(int port, const Environment& environment) {
-  asio::io_context context;
-  ExaminedHost self;
-  make_host_answers(context, environment)(to_json(Question{AskFacts{port}}),
-                                          [&](const std::string& answer) {
-                                            auto reading = read_reading(answer);
-                                            if (reading)
-                                              self.facts = std::get<HostFacts>(*std::move(reading));
-                                          });
-  return {.hosts = {std::move(self)}};
-}
-
-int run_doctor_side(Environment environment, bool removes_itself) {
-  const auto own = environment;
-  return run_host_side(std::move(environment), {.removes_itself = removes_itself,
-                                                .make_answerer = [own](asio::io_context& context) {
-                                                  return make_host_answers(context, own);
-                                                }});
-}
-
-using asio::ip::tcp;
-
-namespace {
-
+constexpr std::size_t version_bytes_max = 200;
 constexpr int greeting_random_bytes = 8;
 constexpr auto connect_timeout = std::chrono::seconds(3);   // for one host
 constexpr auto look_up_timeout = std::chrono::seconds(20);  // for all names together
+
+// The first line of its output; empty if it cannot be run.
+std::string version_line(const std::string& program, const Environment& environment) {
+  const auto said = output_of({program, "--version"}, environment, version_bytes_max);
+  return said ? plain_line(said->substr(0, said->find('\n'))) : std::string();
+}
+
+// Asks the cpprun next to this program, or else the one on PATH.
+std::string version_of_cpprun(const Environment& environment) {
+  const std::string own = link_target("/proc/self/exe");
+  const auto beside = version_line(own.substr(0, own.rfind('/') + 1) + "cpprun", environment);
+  return beside.empty() ? version_line("cpprun", environment) : beside;
+}
 
 // Kept alive by pending operations.
 class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
@@ -183,7 +90,9 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   using LookPointer = std::shared_ptr<Look>;
 
   void say_facts(WallTime asked, const AskFacts& ask, const Reply& reply) {
-    HostFacts facts = gather_facts(environment_);
+    HostFacts facts = collect_host_facts(environment_);
+    facts.version = version_text();
+    facts.cpprun = version_of_cpprun(environment_);
     facts.asked = asked;
     facts.greeting = greeting_;
     if (auto listening = listen(ask.port)) {
@@ -338,68 +247,44 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
   Reply reply_;
 };
 
-}  // namespace
-
+// The host's side of an examination: reports facts about the machine, listens on a port, and tries
+// to reach the other hosts by name and by connection. A client that connects to the port receives a
+// random word and nothing else. The port is closed when the examination ends.
 Answerer make_host_answers(asio::io_context& context, const Environment& environment) {
   return [answers = std::make_shared<HostAnswers>(context, environment)](
              const std::string& question, const Reply& reply) { answers->answer(question, reply); };
 }
 
-namespace {
-
-constexpr std::size_t version_bytes_max = 200;
-
-// The first line of the program's output; empty if it cannot be run.
-std::string first_line_of(std::string program, const Environment& environment) {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};
-  const FileDescriptor reading(ends[0]);
-  FileDescriptor writing(ends[1]);
-  std::string flag = "--version";
-  std::array<char*, 3> words = {program.data(), flag.data(), nullptr};
-  std::vector<std::string> settings;
-  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
-  std::vector<char*> variables;
-  for (auto& setting : settings) variables.push_back(setting.data());
-  variables.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_adddup2(&actions, writing.get(), STDOUT_FILENO);
-  pid_t pid = 0;
-  const int refused =
-      ::posix_spawnp(&pid, words[0], &actions, nullptr, words.data(), variables.data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (refused != 0) return {};
-  writing.reset();
-  std::string said(version_bytes_max, '\0');
-  std::size_t size = 0;
-  while (size < said.size()) {
-    const ssize_t got = ::read(reading.get(), said.data() + size, said.size() - size);
-    if (got <= 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  said.resize(size);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return status == 0 ? plain_line(said.substr(0, said.find('\n'))) : std::string();
-}
-
-// Asks the cpprun next to this program, or else the one on PATH.
-std::string version_of_cpprun(const Environment& environment) {
-  const std::string own = link_target("/proc/self/exe");
-  const auto beside = first_line_of(own.substr(0, own.rfind('/') + 1) + "cpprun", environment);
-  return beside.empty() ? first_line_of("cpprun", environment) : beside;
-}
-
 }  // namespace
 
-HostFacts gather_facts(const Environment& environment) {
-  HostFacts facts = collect_host_facts(environment);
-  facts.version = version_text();
-  facts.cpprun = version_of_cpprun(environment);
-  return facts;
+Examined examine_hosts(const DoctorRequest& order, const Environment& environment) {
+  HostConsole<Examination> console(
+      Examination(order.members, order.port,
+                  {.now = std::chrono::steady_clock::now(), .wall = wall_now()}),
+      environment, order.shell, {.directory = "/", .is_rehearsal = true},
+      own_binary(order.ship, program_name));
+  const int interrupted = console.run();
+  return {.hosts = console.machine().hosts(), .interrupted = interrupted};
+}
+
+Examined examine_here(int port, const Environment& environment) {
+  asio::io_context context;
+  ExaminedHost self;
+  make_host_answers(context, environment)(to_json(Question{AskFacts{port}}),
+                                          [&](const std::string& answer) {
+                                            auto reading = read_reading(answer);
+                                            if (reading)
+                                              self.facts = std::get<HostFacts>(*std::move(reading));
+                                          });
+  return {.hosts = {std::move(self)}};
+}
+
+int run_doctor_side(Environment environment, bool removes_itself) {
+  const auto own = environment;
+  return run_host_side(std::move(environment), {.removes_itself = removes_itself,
+                                                .make_answerer = [own](asio::io_context& context) {
+                                                  return make_host_answers(context, own);
+                                                }});
 }
 
 }  // namespace cpprun::io

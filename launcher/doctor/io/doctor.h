@@ -37,14 +37,4 @@ Examined examine_here(int port, const Environment& environment);
 // Runs what a console's remote shell started here: `cpprunctl --fanout-child [remove]`.
 int run_doctor_side(Environment environment, bool removes_itself);
 
-// The host's side of an examination: reports facts about the machine, listens on a port, and tries
-// to reach the other hosts by name and by connection. A client that connects to the port receives a
-// random word and nothing else. The port is closed when the examination ends. For fanout's host
-// side.
-Answerer make_host_answers(asio::io_context& context, const Environment& environment);
-
-// The facts about this machine with the versions of its programs, without its port and its clock.
-// Blocks on its disks and on running cpprun, but not on other hosts.
-HostFacts gather_facts(const Environment& environment);
-
 }  // namespace cpprun::io

@@ -10,16 +10,13 @@
 #include <unistd.h>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/write.hpp>
 
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <csignal>
 #include <cstdio>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +24,7 @@
 
 #include "launcher/fanout/bootstrap.h"
 #include "launcher/fanout/fan_out.h"
+#include "launcher/fanout/io/host_console.h"
 #include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/io/shells.h"
 #include "launcher/fanout/message.h"
@@ -35,6 +33,7 @@
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/program.h"
+#include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
 
@@ -42,56 +41,28 @@ using namespace fanout;
 
 namespace {
 
-class Console {
+// What the console of a job prints: the output of its hosts, each line with the host's name, and
+// messages of its own.
+class ConsoleOutput {
  public:
-  Console(Request request, const Environment& environment, const SaySentence& say,
-          const TakeOutput& take)
-      : say_(say),
-        take_(take),
-        signals_(context_, SIGINT, SIGTERM, SIGHUP),
-        timer_(context_),
-        machine_(request.wanted),
-        shells_(context_, environment, request.shell, request.job, own_binary(request.ship),
-                [this](const Said& said) { tell(said); }) {
-    for (const auto& member : request.wanted.members) names_[member.number] = member.name;
-    signals_.add(SIGQUIT);
+  ConsoleOutput(const std::vector<Member>& members, const SaySentence& say, const TakeOutput& take)
+      : say_(say), take_(take) {
+    for (const auto& member : members) names_[member.number] = member.name;
   }
 
-  int run() {
-    wait_for_signals();
-    perform(machine_.start());
-    context_.run();
-    const int code = code_.value_or(1);
-    // A reader that closed the pipe needs no further output.
-    if (code == 0 && stdout_error_ != 0 && stdout_error_ != EPIPE) {
-      errno = stdout_error_;
-      exit_for_lost_output("cpprun");
-    }
-    return code;
+  void perform(const FanOut::Action& action) {
+    if (const auto* shown = std::get_if<Show>(&action)) show(shown->host, shown->words);
+    if (const auto* said = std::get_if<Say>(&action)) say_(said->sentence, said->is_error);
+    if (std::holds_alternative<Finish>(action)) finish();
   }
+
+  // Errno of the first failed write to stdout; 0: none failed.
+  int error() const { return stdout_error_; }
 
  private:
   struct Streams {
     LineSplitter out, err;
   };
-
-  void tell(const FanOut::Event& event) {
-    perform(machine_.handle(std::chrono::steady_clock::now(), event));
-  }
-
-  void perform(const FanOut::Actions& actions) {
-    for (const auto& action : actions) {
-      std::visit(Overloaded{
-                     [&](const Dial& a) { shells_.dial(a); },
-                     [&](const Tell& a) { shells_.tell(a); },
-                     [&](const Show& a) { show(a.host, a.words); },
-                     [&](const Say& a) { say_(a.sentence, a.is_error); },
-                     [&](const Finish& a) { finish(a.code); },
-                 },
-                 action);
-    }
-    if (!code_) arm();
-  }
 
   void show(int host, const Words& words) {
     if (take_ && !words.is_error) return take_(host, words.text);
@@ -116,53 +87,19 @@ class Console {
     std::fwrite(piece.text.data(), 1, piece.text.size(), file);
   }
 
-  void finish(int code) {
+  void finish() {
     for (auto& [number, streams] : streams_) {
       streams.out.finish([&](const Piece& piece) { print(stdout, names_[number], piece); });
       streams.err.finish([&](const Piece& piece) { print(stderr, names_[number], piece); });
     }
     flush(stdout);
-    code_ = code;
-    if (shells_.empty()) return context_.stop();
-    // A shell that has announced its end exits shortly.
-    shells_.when_idle([this] { context_.stop(); });
-    timer_.expires_after(kill_timeout);
-    timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) context_.stop();
-    });
-  }
-
-  void wait_for_signals() {
-    signals_.async_wait([this](const asio::error_code& error, int signal) {
-      if (error) return;
-      wait_for_signals();
-      tell(Interrupted{signal});
-    });
-  }
-
-  void arm() {
-    const auto due = machine_.next_deadline();
-    if (!due) {
-      timer_.cancel();
-      return;
-    }
-    timer_.expires_at(std::chrono::time_point_cast<asio::steady_timer::duration>(*due));
-    timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) perform(machine_.advance(std::chrono::steady_clock::now()));
-    });
   }
 
   const SaySentence& say_;
   const TakeOutput& take_;
-  asio::io_context context_;
-  asio::signal_set signals_;
-  asio::steady_timer timer_;
-  FanOut machine_;
-  Shells shells_;
   std::map<int, std::string> names_;
   std::map<int, Streams> streams_;
-  std::optional<int> code_;
-  int stdout_error_ = 0;  // errno of the first failed write
+  int stdout_error_ = 0;
 };
 
 }  // namespace
@@ -174,14 +111,23 @@ std::string working_directory() {
 
 int run_console(Request request, const Environment& environment, const SaySentence& say,
                 const TakeOutput& take) {
-  return Console(std::move(request), environment, say, take).run();
+  ConsoleOutput output(request.wanted.members, say, take);
+  HostConsole<FanOut> console(FanOut(request.wanted), environment, std::move(request.shell),
+                              std::move(request.job), own_binary(request.ship),
+                              [&](const FanOut::Action& action) { output.perform(action); });
+  const int code = console.run();
+  // A reader that closed the pipe needs no further output.
+  if (code == 0 && output.error() != 0 && output.error() != EPIPE) {
+    errno = output.error();
+    exit_for_lost_output("cpprun");
+  }
+  return code;
 }
 
 using namespace fanout;
 
 namespace {
 
-constexpr std::size_t waiting_bytes_max = 1024 * 1024;  // above this, output is not read
 constexpr std::size_t piece_bytes = 64 * 1024;
 constexpr int usage_code = 2;  // exit code of a cpprun that rejected its flags
 constexpr int signal_code = 128;
@@ -227,13 +173,15 @@ class HostSide {
       : environment_(std::move(environment)),
         answerer_(terms.make_answerer ? terms.make_answerer(context_) : Answerer{}),
         input_(context_),
-        output_(context_),
+        output_(context_, STDOUT_FILENO,
+                {.room = [this] { hold_if_full(); },
+                 .empty = [this] { leave_if_done(); },
+                 .lost = [this](int) { orphaned(); }}),
         timeout_(context_) {}
 
   int run() {
     input_.assign(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    output_.assign(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-    say(std::string(ready_line));
+    output_.write(ready_line);
     read();
     context_.run();
     return 0;
@@ -344,64 +292,34 @@ class HostSide {
     leave_if_done();
   }
 
-  void say_up(const Up& message) { say(encode(message)); }
-
-  void say(std::string bytes) {
-    if (is_paused_) return;
-    waiting_bytes_ += bytes.size();
-    waiting_.push_back(std::move(bytes));
-    if (waiting_.size() == 1) send();
+  void say_up(const Up& message) {
+    output_.write(encode(message));
     hold_if_full();
   }
 
-  void send() {
-    asio::async_write(output_, asio::buffer(waiting_.front()),
-                      [this](const asio::error_code& error, std::size_t count) {
-                        if (error) {
-                          is_paused_ = true;
-                          waiting_.clear();
-                          waiting_bytes_ = 0;
-                          hold_if_full();
-                          orphaned();
-                          return leave_if_done();
-                        }
-                        waiting_bytes_ -= count;
-                        waiting_.pop_front();
-                        hold_if_full();
-                        if (!waiting_.empty()) return send();
-                        leave_if_done();
-                      });
-  }
-
   void hold_if_full() {
-    const bool is_full = waiting_bytes_ > waiting_bytes_max;
-    if (is_full == is_holding_) return;
-    is_holding_ = is_full;
-    if (agent_) agent_->hold(is_full);
+    if (agent_) agent_->hold(output_.full());
   }
 
   void leave_if_done() {
     if (!is_done_ && !(is_orphan_ && !job_)) return;
-    if (agent_ || !waiting_.empty()) return;
+    if (agent_ || !output_.empty()) return;
     context_.stop();
   }
 
   asio::io_context context_;
   const Environment environment_;
   const Answerer answerer_;
-  asio::posix::stream_descriptor input_, output_;
+  asio::posix::stream_descriptor input_;
+  NonBlockingWriter output_;
   asio::steady_timer timeout_;
   std::array<char, piece_bytes> piece_{};
   std::string heard_;
-  std::deque<std::string> waiting_;
-  std::size_t waiting_bytes_ = 0;
   std::optional<JobTerms> job_;
   Member self_;
   std::optional<PipedProgram> agent_;
   bool is_done_ = false;  // no agent of this host runs or will run
   bool is_orphan_ = false;
-  bool is_paused_ = false;  // the output has no reader
-  bool is_holding_ = false;
 };
 
 }  // namespace

@@ -44,6 +44,12 @@ bool open_pipe(Pipe& pipe) {
   return true;
 }
 
+std::vector<std::string> settings_of(const Environment& environment) {
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+  return settings;
+}
+
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> result;
   for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));
@@ -105,10 +111,7 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
       return failure("cannot create a pipe: " + errno_text(errno));
     }
     if (!order.has_input) nothing = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    std::vector<std::string> settings;
-    for (const auto& [name, value] : order.environment) {
-      settings.push_back(fmt::format("{}={}", name, value));
-    }
+    const auto settings = settings_of(order.environment);
     auto variables = pointers(settings);
     const Becoming becoming{.words = pointers(order.words),
                             .environment = variables.data(),
@@ -293,6 +296,35 @@ void PipedProgram::signal(int signal) {
 }
 void PipedProgram::kill_group() {
   impl_->kill_group();
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& words,
+                                     const Environment& environment, std::size_t bytes_max) {
+  Pipe output;
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing || !open_pipe(output)) return std::nullopt;
+  const auto settings = settings_of(environment);
+  auto variables = pointers(settings);
+  const Becoming becoming{.words = pointers(words),
+                          .environment = variables.data(),
+                          .input = nothing.get(),
+                          .output = output.writing.get(),
+                          .error = nothing.get()};
+  const pid_t pid = ::fork();
+  if (pid < 0) return std::nullopt;
+  if (pid == 0) become(becoming);
+  output.writing.reset();
+  std::string text(bytes_max, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(output.reading.get(), text.data() + size, text.size() - size);
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return status == 0 ? std::optional(std::move(text)) : std::nullopt;
 }
 
 std::string end_text(int status) {

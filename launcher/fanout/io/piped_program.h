@@ -56,6 +56,11 @@ class PipedProgram {
   std::shared_ptr<Impl> impl_;
 };
 
+// Runs a program to its end and returns up to that many bytes of its output; none if it fails or
+// cannot be run. Blocks meanwhile.
+std::optional<std::string> output_of(const std::vector<std::string>& words,
+                                     const Environment& environment, std::size_t bytes_max);
+
 // "exited with code 255", "was killed by SIGKILL".
 std::string end_text(int status);
 

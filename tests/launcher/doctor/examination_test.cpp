@@ -23,8 +23,8 @@ namespace {
 
 // Two hosts, and a clock that the test controls.
 struct World {
-  Examination machine{{{0, "me@a", 0}, {1, "b", 0}}, 29500};
-  Examination::Now now{};
+  Examination machine{{{0, "me@a", 0}, {1, "b", 0}}, 29500, ClockPair{}};
+  TimePoint now{};
   Examination::Actions last = machine.start();
 
   void hear(int host, fanout::Up message) {
@@ -32,8 +32,7 @@ struct World {
     CHECK(machine.check() == std::nullopt);
   }
   void pass(Duration time) {
-    now.time += time;
-    now.wall += std::chrono::duration_cast<WallTime::duration>(time);
+    now += time;
     last = machine.advance(now);
     CHECK(machine.check() == std::nullopt);
   }
@@ -43,7 +42,8 @@ struct World {
   }
   // With a clock that is ahead, and a delay of a second in each direction.
   void facts(int number, Duration ahead = {}) {
-    const auto asked = now.wall - 1s + std::chrono::duration_cast<WallTime::duration>(ahead);
+    const auto asked =
+        ClockPair{}.by_wall(now) - 1s + std::chrono::duration_cast<WallTime::duration>(ahead);
     const HostFacts facts{
         .host = "h", .asked = asked, .answered = asked, .port = 4000 + number, .greeting = "word"};
     hear(number, Answer{to_json(Reading{facts})});
