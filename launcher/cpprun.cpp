@@ -19,7 +19,6 @@
 #include "launcher/cli/cli.h"
 #include "launcher/fanout/io/fan_out.h"
 #include "launcher/fanout/io/shells.h"
-#include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/preview/io/rehearsal.h"
 #include "launcher/workers/io/watchdog.h"
@@ -83,10 +82,8 @@ int run(Config config, Environment environment) {
 // The same for --dry-run, which starts nothing.
 int rehearse(CliDryRun job, Environment environment) {
   auto secrets = secrets_of(job.config, environment);
-  io::RunInputs inputs{.config = std::move(job.config),
-                       .environment = without_secret_path(std::move(environment))};
-  inputs.host = io::host_name();
-  inputs.style = io::own_console_style(inputs.environment, inputs.config.logs);
+  io::RunInputs inputs =
+      io::begin_inputs(std::move(job.config), without_secret_path(std::move(environment)));
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
   inputs.config.store = resolve_store(inputs.config, !secrets->empty());
   inputs.secrets = *std::move(secrets);
@@ -128,9 +125,7 @@ int run_fan_out(CliFanOut job, const Environment& environment) {
 }
 
 int rehearse_fan_out(CliDryRun job, const Environment& environment) {
-  io::RunInputs inputs{.config = job.config, .environment = environment};
-  inputs.host = io::host_name();
-  inputs.style = io::own_console_style(environment, job.config.logs);
+  const auto inputs = io::begin_inputs(job.config, environment);
   if (const auto refusal = complete(*job.request, job.config, environment)) {
     return io::refuse(inputs, *refusal);
   }

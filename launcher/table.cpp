@@ -130,4 +130,10 @@ std::vector<std::string> lines_of(const Table& table, const Canvas& canvas) {
   return lines;
 }
 
+std::string table_text(const Table& table, const Canvas& canvas) {
+  std::string text;
+  for (const std::string& line : lines_of(table, canvas)) text += line + "\n";
+  return text;
+}
+
 }  // namespace cpprun

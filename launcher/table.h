@@ -36,6 +36,8 @@ struct Canvas {
 
 // The header and the rows, without newlines.
 std::vector<std::string> lines_of(const Table& table, const Canvas& canvas);
+// The same as text, each line with its newline.
+std::string table_text(const Table& table, const Canvas& canvas);
 
 // One safe line of at most `width` characters (0: unlimited). A longer text ends in "…".
 std::string clipped(std::string_view text, std::size_t width);

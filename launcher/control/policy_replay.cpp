@@ -95,9 +95,7 @@ std::string replay_text(const PolicyReplay& replay, const Canvas& canvas) {
                           {failure_text(step.failure.end), tint},
                           {verdict_text(step), tint}});
   }
-  std::string text;
-  for (const std::string& line : lines_of(table, canvas)) text += line + "\n";
-  return text + summary(replay);
+  return table_text(table, canvas) + summary(replay);
 }
 
 }  // namespace cpprun

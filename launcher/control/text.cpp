@@ -14,6 +14,7 @@
 #include "launcher/failure/causes.h"
 #include "launcher/failure/diagnosis.h"
 #include "launcher/output/lines.h"
+#include "launcher/plan/host_facts.h"
 #include "proto/text.h"
 
 namespace cpprun {
@@ -75,8 +76,6 @@ std::string duration_text(double seconds) {
 namespace {
 
 constexpr std::size_t shown_command_bytes = 200;
-constexpr double bytes_of_mebibyte = 1024.0 * 1024.0;
-constexpr double mebibytes_of_gibibyte = 1024.0;
 
 std::string since_text(double now, std::optional<double> since) {
   return since ? duration_text(now - *since) : "-";
@@ -104,12 +103,6 @@ std::string heard_text(const NodeView& node) {
   return node.silence ? duration_text(*node.silence) : "-";
 }
 
-std::string memory_text(double bytes) {
-  const double mebibytes = bytes / bytes_of_mebibyte;
-  if (mebibytes < mebibytes_of_gibibyte) return fmt::format("{:.0f} MiB", mebibytes);
-  return fmt::format("{:.1f} GiB", mebibytes / mebibytes_of_gibibyte);
-}
-
 template <class Write>
 std::string or_dash(const std::optional<double>& figure, Write&& write) {
   return figure ? write(*figure) : std::string("-");
@@ -133,12 +126,6 @@ void add_figures(Table& table, const std::vector<NodeView>& nodes) {
   add("MEMORY", &StatsView::resident_bytes, memory_text);
   add("GPU %", &StatsView::gpu_percent, percent);
   add("GPU MEMORY", &StatsView::gpu_used_bytes, memory_text);
-}
-
-std::string joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const auto& line : lines) text += line + "\n";
-  return text;
 }
 
 std::string state_words(const std::string& state) {
@@ -260,7 +247,7 @@ Table rounds_table(const JobView& job) {
 }
 
 std::string list_text(const std::vector<SeenJob>& jobs, const Canvas& canvas) {
-  return joined(lines_of(jobs_table(jobs), canvas));
+  return table_text(jobs_table(jobs), canvas);
 }
 
 std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
@@ -281,8 +268,8 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
   } else if (!job.cover.empty()) {
     text += plain_line(job.cover) + "\n";
   }
-  if (!nodes.empty()) text += "\n" + joined(lines_of(nodes_table(nodes, job.now), canvas));
-  if (!job.rounds.empty()) text += "\n" + joined(lines_of(rounds_table(job), canvas));
+  if (!nodes.empty()) text += "\n" + table_text(nodes_table(nodes, job.now), canvas);
+  if (!job.rounds.empty()) text += "\n" + table_text(rounds_table(job), canvas);
   if (job.rounds_left_out > 0) {
     text += fmt::format("({} rounds between the first and the last are no longer recorded)\n",
                         job.rounds_left_out);
@@ -291,14 +278,6 @@ std::string status_text(const JobView& job, const std::vector<NodeView>& nodes,
 }
 
 namespace {
-
-constexpr double kibibyte = 1024;
-
-std::string bytes_text(double bytes) {
-  if (bytes < kibibyte) return fmt::format("{:.0f} bytes", bytes);
-  if (bytes < kibibyte * kibibyte) return fmt::format("{:.1f} KiB", bytes / kibibyte);
-  return fmt::format("{:.1f} MiB", bytes / kibibyte / kibibyte);
-}
 
 std::string called_at(const std::string& name, const std::string& place) {
   return fmt::format("\"{}\" at {}", plain_line(name), plain_line(place));
@@ -324,8 +303,10 @@ std::string standby_line(const StandbyView& standby) {
   const std::string state =
       standby.is_in_sync && standby.bytes_behind == 0 ? "in sync"
       : standby.is_in_sync
-          ? fmt::format("in sync, {} in flight", bytes_text(standby.bytes_behind))
-          : fmt::format("catching up, {} behind", bytes_text(standby.bytes_behind));
+          ? fmt::format("in sync, {} in flight",
+                        size_text(static_cast<std::uint64_t>(standby.bytes_behind)))
+          : fmt::format("catching up, {} behind",
+                        size_text(static_cast<std::uint64_t>(standby.bytes_behind)));
   return fmt::format("  standby {} ({}): {}\n", called_at(standby.name, standby.place),
                      plain_line(standby.version), state);
 }

@@ -279,7 +279,7 @@ std::vector<Cell> row_of(const ExaminedHost& host, bool has_others) {
   return row;
 }
 
-std::string table_text(const std::vector<ExaminedHost>& hosts, const Canvas& canvas) {
+std::string host_table(const std::vector<ExaminedHost>& hosts, const Canvas& canvas) {
   Table table{.columns = {{"HOST"},
                           {"CPPRUN"},
                           {"GPUS", true},
@@ -297,11 +297,7 @@ std::string table_text(const std::vector<ExaminedHost>& hosts, const Canvas& can
   }
   for (const auto& host : hosts) table.rows.push_back(row_of(host, has_others));
   // No column is cut, since users paste this into bug reports.
-  std::string text;
-  for (const auto& line : lines_of(table, {.width = 0, .has_colour = canvas.has_colour})) {
-    text += line + "\n";
-  }
-  return text;
+  return table_text(table, {.width = 0, .has_colour = canvas.has_colour});
 }
 
 std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
@@ -319,7 +315,7 @@ std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
 
 std::string doctor_text(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings, const Canvas& canvas) {
-  std::string text = table_text(hosts, canvas) + pairs_text(hosts);
+  std::string text = host_table(hosts, canvas) + pairs_text(hosts);
   if (findings.empty()) return text + "no problems found\n";
   text += fmt::format("\n{} finding{}:\n", findings.size(), findings.size() == 1 ? "" : "s");
   for (const auto& finding : findings) {

@@ -120,4 +120,11 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{:.1f} {}", size, units[unit]);
 }
 
+std::string memory_text(double bytes) {
+  constexpr double kilo = 1024;
+  const double mebibytes = bytes / kilo / kilo;
+  return mebibytes < kilo ? fmt::format("{:.0f} MiB", mebibytes)
+                          : fmt::format("{:.1f} GiB", mebibytes / kilo);
+}
+
 }  // namespace cpprun

@@ -66,7 +66,8 @@ std::vector<Finding> own_findings(const HostFacts& facts, const std::string& hos
 // Whether one of these is about its GPUs.
 bool lacks_gpus(const HostFacts& facts);
 
-// "64.0 MiB".
+// "64.0 MiB". For memory, which is at least mebibytes: "64 MiB" or "1.5 GiB".
 std::string size_text(std::uint64_t bytes);
+std::string memory_text(double bytes);
 
 }  // namespace cpprun

@@ -403,12 +403,6 @@ std::string gpus_text(const PreviewNode& node) {
   return fmt::format("{} of {}", node.gpus, node.gpus_there);
 }
 
-std::string table_text(const Table& table) {
-  std::string text;
-  for (const auto& line : lines_of(table, {})) text += line + "\n";
-  return text;
-}
-
 std::string node_table(const Preview& preview) {
   Table table{.columns = {{"HOST"},
                           {"NODE", true},
@@ -429,7 +423,7 @@ std::string node_table(const Preview& preview) {
                           {or_dash(node.interpreter)},
                           {node.directory}});
   }
-  return table_text(table);
+  return table_text(table, {});
 }
 
 std::string worker_table(const Preview& preview) {
@@ -446,7 +440,7 @@ std::string worker_table(const Preview& preview) {
                             {command_text(worker.command)}});
     }
   }
-  return table_text(table);
+  return table_text(table, {});
 }
 
 std::string setting(std::string_view name, const std::optional<std::string>& value) {

@@ -152,15 +152,11 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
           .probe_file = probe_file};
 }
 
-ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs) {
-  return console_style(::isatty(STDERR_FILENO) == 1, environment, logs);
-}
-
 RunInputs begin_inputs(Config config, Environment own) {
   RunInputs inputs{.config = std::move(config), .environment = std::move(own)};
   const Environment& environment = inputs.environment;
   inputs.host = host_name();
-  inputs.style = own_console_style(environment, inputs.config.logs);
+  inputs.style = console_style(::isatty(STDERR_FILENO) == 1, environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
   inputs.error_directories = private_directories(inputs.config, environment);

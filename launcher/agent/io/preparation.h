@@ -74,9 +74,6 @@ ReportFacts facts_before_the_start(const RunInputs& inputs);
 // outlive the result.
 CommandLine command_line(std::vector<std::string> words, const Environment& environment);
 
-// How messages are shown on this process's stderr.
-ConsoleStyle own_console_style(const Environment& environment, const LogOptions& logs);
-
 // A run with this configuration. Only facts about this process are filled in.
 RunInputs begin_inputs(Config config, Environment own);
 

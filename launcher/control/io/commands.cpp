@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -69,9 +70,7 @@ int list(const ControlOptions& options, const Environment& environment) {
     if (!is_silent) report_error("no jobs found");
     return code;
   }
-  std::vector<SeenJob> jobs;
-  for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
-  print(list_text(jobs, canvas_of_stdout(environment)));
+  print(list_text(seen_jobs(found), canvas_of_stdout(environment)));
   return code;
 }
 
@@ -86,12 +85,15 @@ int show_report(const ControlOptions& options, const Environment& environment) {
   return control_code::done;
 }
 
+int give_up_on(const std::string& file, const Error& error) {
+  return give_up({file + ": " + error.reason, control_code::misuse});
+}
+
 int simulate_policy(const ControlOptions& options, const Environment& environment) {
   const auto policy = read_text_file(options.subject, bounds::config_file_bytes_max);
-  if (!policy)
-    return give_up({options.subject + ": " + policy.error().reason, control_code::misuse});
+  if (!policy) return give_up_on(options.subject, policy.error());
   const auto trace = read_text_file(options.trace, trace_bytes_max);
-  if (!trace) return give_up({options.trace + ": " + trace.error().reason, control_code::misuse});
+  if (!trace) return give_up_on(options.trace, trace.error());
   const auto file = read_rules_file(options.subject, *policy);
   for (const std::string& problem : file.diagnostics) {
     constexpr std::string_view hint = "\n  hint: ";
@@ -101,8 +103,7 @@ int simulate_policy(const ControlOptions& options, const Environment& environmen
   }
   if (!file.diagnostics.empty()) return control_code::misuse;
   const auto history = read_policy_trace(*trace, options.job);
-  if (!history)
-    return give_up({options.trace + ": " + history.error().reason, control_code::misuse});
+  if (!history) return give_up_on(options.trace, history.error());
   const PolicyReplay played = replay(file.rules, *history);
   print(options.as_json ? replay_json(played) : replay_text(played, canvas_of_stdout(environment)));
   return control_code::done;
@@ -130,10 +131,9 @@ int write_report_page(const ControlOptions& options) {
     return give_up({options.subject + ": not a regular file", control_code::misuse});
   }
   const auto report = read_text_file(options.subject, report_bytes_max);
-  if (!report)
-    return give_up({options.subject + ": " + report.error().reason, control_code::misuse});
+  if (!report) return give_up_on(options.subject, report.error());
   const auto page = report_page(*report);
-  if (!page) return give_up({options.subject + ": " + page.error().reason, control_code::misuse});
+  if (!page) return give_up_on(options.subject, page.error());
   if (options.output == standard_output) {
     print(*page);
     return control_code::done;
@@ -171,9 +171,7 @@ int show_daemons(const FoundJobs& found, const std::vector<FoundDaemon>& daemons
   for (const auto& each : daemons) {
     print(daemon_text(each.view) + warnings_text(each.view.warnings, canvas));
   }
-  std::vector<SeenJob> jobs;
-  for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
-  if (!jobs.empty()) print("\n" + list_text(jobs, canvas));
+  if (!found.jobs.empty()) print("\n" + list_text(seen_jobs(found), canvas));
   return control_code::done;
 }
 
@@ -187,63 +185,35 @@ int show_status(const ControlOptions& options, const Environment& environment) {
   }
   const auto found = pick_job(std::move(jobs), options, environment);
   if (!found) return give_up(found.error());
-  const auto details = body_of(found->place, {.target = found->target()});
+  const auto details = details_of(*found);
   if (!details) return give_up(details.error());
-  const auto pages = node_pages(*found);
-  if (!pages) return give_up(pages.error());
   const auto its = std::ranges::find_if(
       daemons, [&](const FoundDaemon& each) { return each.place.text() == found->place.text(); });
   if (options.as_json) {
-    print(status_json(*details, *pages, its == daemons.end() ? std::string() : its->text));
+    const auto daemon = its == daemons.end() ? std::string() : its->text;
+    print(status_json(details->text, details->node_pages, daemon));
     return control_code::done;
   }
-  auto job = job_view(*details);
-  if (!job) return give_up({job.error().reason});
-  if (found->place.address) job->page.clear();  // not an address for other machines
-  std::vector<NodeView> nodes;
-  for (const auto& page : *pages) {
-    auto view = nodes_view(page);
-    if (!view) return give_up({view.error().reason});
-    std::move(view->nodes.begin(), view->nodes.end(), std::back_inserter(nodes));
-  }
-  print(status_text(*job, nodes, canvas));
+  print(status_text(details->job, details->nodes, canvas));
   if (its != daemons.end()) print("\n" + daemon_text(its->view));
   return control_code::done;
 }
 
-// The name in the URL. Only commands that change something have one.
+// The names in URLs of the commands that change something.
+constexpr std::array<std::pair<CommandKind, std::string_view>, 8> names_in_urls = {
+    {{CommandKind::stop, "stop"},
+     {CommandKind::restart, "restart"},
+     {CommandKind::save, "save"},
+     {CommandKind::drain, "drain"},
+     {CommandKind::exclude, "exclude"},
+     {CommandKind::include, "include"},
+     {CommandKind::forget, "forget"},
+     {CommandKind::handover, "handover"}}};
+
 std::string_view name_of(CommandKind kind) {
-  switch (kind) {
-    case CommandKind::stop:
-      return "stop";
-    case CommandKind::restart:
-      return "restart";
-    case CommandKind::save:
-      return "save";
-    case CommandKind::drain:
-      return "drain";
-    case CommandKind::exclude:
-      return "exclude";
-    case CommandKind::include:
-      return "include";
-    case CommandKind::forget:
-      return "forget";
-    case CommandKind::handover:
-      return "handover";
-    case CommandKind::list:
-    case CommandKind::status:
-    case CommandKind::top:
-    case CommandKind::events:
-    case CommandKind::report:
-    case CommandKind::wait:
-    case CommandKind::simulate:
-    case CommandKind::keygen:
-    case CommandKind::token:
-    case CommandKind::doctor:
-    case CommandKind::view:
-      break;
-  }
-  return "";
+  const auto* const found =
+      std::ranges::find(names_in_urls, kind, [](auto each) { return each.first; });
+  return found == names_in_urls.end() ? "" : found->second;
 }
 
 bool is_about_hosts(CommandKind kind) {
@@ -275,11 +245,7 @@ Setback cannot_tell_program(const std::vector<std::string>& silent) {
 // All endpoints that replied, with the jobs they host.
 std::vector<KnownEndpoint> known_places(const FoundJobs& found) {
   std::vector<KnownEndpoint> known;
-  for (const auto& each : found.places) {
-    const auto has_answered = [&](const SeenAnswer& answer) {
-      return answer.has_answered && answer.place == each.text();
-    };
-    if (std::ranges::none_of(found.answers, has_answered)) continue;
+  for (const auto& each : answered_endpoints(found)) {
     known.push_back({.place = each.text(), .jobs = {}});
     for (const auto& job : found.jobs) {
       if (job.place.text() == each.text()) known.back().jobs.push_back(job.job.id);
@@ -315,7 +281,7 @@ int order_about_host(const ControlOptions& options, const Environment& environme
       fmt::format("/api/v1/hosts/{}/{}", escaped(options.subject), name_of(options.kind));
   if (!options.job.empty()) {
     const auto chosen = find_job(options, environment);
-    if (!chosen) return tell(tl::unexpected(chosen.error()), options);
+    if (!chosen) return give_up(chosen.error());
     auto said = send_command(chosen->place, target, options);
     if (!said && said.error().sentence.ends_with("takes no \"job\"")) {
       said.error().hint = fmt::format(
@@ -330,16 +296,15 @@ int order_about_host(const ControlOptions& options, const Environment& environme
   const auto known = known_places(found);
   const auto silent = silent_endpoints(found);
   if (!known.empty() && !silent.empty() && !options.to_all) {
-    return tell(tl::unexpected(cannot_tell_program(silent)), options);
+    return give_up(cannot_tell_program(silent));
   }
   if (known.empty()) {
     const auto job = find_job(options, environment);
-    return tell(tl::unexpected(job ? Setback{} : job.error()), options);
+    return give_up(job ? Setback{} : job.error());
   }
   if (known.size() > 1 && !options.to_all) {
-    return tell(tl::unexpected(Setback{.sentence = which_endpoint(known),
-                                       .hint = "choose one with --job or --address, or use --all"}),
-                options);
+    return give_up({.sentence = which_endpoint(known),
+                    .hint = "choose one with --job or --address, or use --all"});
   }
   return command_all(options, found.places, target);
 }
@@ -378,12 +343,12 @@ Attempt<ControlEndpoint> daemon_to_hand_over(const ControlOptions& options,
 int give_order(const ControlOptions& options, const Environment& environment) {
   if (options.kind == CommandKind::handover) {
     const auto place = daemon_to_hand_over(options, environment);
-    if (!place) return tell(tl::unexpected(place.error()), options);
+    if (!place) return give_up(place.error());
     return tell(send_command(*place, "/api/v1/daemon/handover", options), options);
   }
   if (is_about_hosts(options.kind)) return order_about_host(options, environment);
   const auto chosen = find_job(options, environment);
-  if (!chosen) return tell(tl::unexpected(chosen.error()), options);
+  if (!chosen) return give_up(chosen.error());
   const auto target = fmt::format("{}/{}", chosen->target(), name_of(options.kind));
   return tell(send_command(chosen->place, target, options), options);
 }
@@ -460,22 +425,19 @@ class MadeDirectories {
 
   // On failure errno has the reason.
   bool make(const std::string& directory) {
-    if (::mkdir(directory.c_str(), own_directory) == 0) {
-      made_.push_back(directory);
-      return true;
-    }
-    if (errno == EEXIST) return true;
-    if (errno != ENOENT || directory_of(directory) == directory || !make(directory_of(directory)))
-      return false;
-    if (::mkdir(directory.c_str(), own_directory) == 0) {
-      made_.push_back(directory);
-      return true;
-    }
-    return errno == EEXIST;
+    if (make_one(directory)) return true;
+    const std::string parent = directory_of(directory);
+    return errno == ENOENT && parent != directory && make(parent) && make_one(directory);
   }
   void keep() { made_.clear(); }
 
  private:
+  bool make_one(const std::string& directory) {
+    const bool is_new = ::mkdir(directory.c_str(), own_directory) == 0;
+    if (is_new) made_.push_back(directory);
+    return is_new || errno == EEXIST;
+  }
+
   std::vector<std::string> made_;
 };
 

@@ -413,6 +413,22 @@ std::vector<std::string> silent_endpoints(const FoundJobs& found) {
   return silent;
 }
 
+std::vector<ControlEndpoint> answered_endpoints(const FoundJobs& found) {
+  std::vector<ControlEndpoint> answered;
+  std::ranges::copy_if(found.places, std::back_inserter(answered), [&](const auto& place) {
+    return std::ranges::any_of(found.answers, [&](const SeenAnswer& answer) {
+      return answer.has_answered && answer.place == place.text();
+    });
+  });
+  return answered;
+}
+
+std::vector<SeenJob> seen_jobs(const FoundJobs& found) {
+  std::vector<SeenJob> jobs;
+  for (const auto& each : found.jobs) jobs.push_back({each.job, each.place.text()});
+  return jobs;
+}
+
 FoundJobs find_jobs(const ControlOptions& options, const Environment& environment) {
   FoundJobs jobs = find_jobs_there(options, environment);
   const bool is_there = std::ranges::any_of(
@@ -462,13 +478,7 @@ Attempt<FoundJob> pick_job(FoundJobs found, const ControlOptions& options,
 }
 
 std::vector<FoundDaemon> find_daemons(const FoundJobs& found) {
-  std::vector<ControlEndpoint> places;
-  for (const ControlEndpoint& each : found.places) {
-    const bool has_answered = std::ranges::any_of(found.answers, [&](const SeenAnswer& answer) {
-      return answer.has_answered && answer.place == each.text();
-    });
-    if (has_answered) places.push_back(each);
-  }
+  const auto places = answered_endpoints(found);
   const auto answers = ask_all(places, {.target = "/api/v1/daemon"}, bounds::ask_timeout);
   std::vector<FoundDaemon> daemons;
   for (std::size_t at = 0; at < answers.size(); ++at) {
@@ -495,18 +505,25 @@ Attempt<std::string> body_of(const ControlEndpoint& place, const http::Question&
   return std::move(answer->body);
 }
 
-Attempt<std::vector<std::string>> node_pages(const FoundJob& job) {
-  std::vector<std::string> pages;
-  std::string target = job.target() + "/nodes";
+Attempt<JobDetails> details_of(const FoundJob& found) {
+  auto text = body_of(found.place, {.target = found.target()});
+  if (!text) return tl::unexpected(text.error());
+  auto job = job_view(*text);
+  if (!job) return tl::unexpected(Setback{job.error().reason});
+  // The coordinator's own address is not for other machines.
+  if (found.place.address) job->page.clear();
+  JobDetails details{.text = *std::move(text), .node_pages = {}, .job = *std::move(job)};
+  std::string target = found.target() + "/nodes";
   while (true) {
-    auto page = body_of(job.place, {.target = target});
+    auto page = body_of(found.place, {.target = target});
     if (!page) return tl::unexpected(page.error());
-    const auto view = nodes_view(*page);
+    auto view = nodes_view(*page);
     if (!view) return tl::unexpected(Setback{view.error().reason});
-    pages.push_back(std::move(*page));
+    details.node_pages.push_back(*std::move(page));
+    std::ranges::move(view->nodes, std::back_inserter(details.nodes));
     // An empty page is the last one, even if the peer sends a cursor.
-    if (!view->next || view->nodes.empty()) return pages;
-    target = fmt::format("{}/nodes?after={}", job.target(), escaped(*view->next));
+    if (!view->next || view->nodes.empty()) return details;
+    target = fmt::format("{}/nodes?after={}", found.target(), escaped(*view->next));
   }
 }
 

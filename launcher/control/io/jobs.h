@@ -100,8 +100,11 @@ struct FoundJobs {
   std::vector<ControlEndpoint> places;  // the endpoints queried
 };
 
-// The endpoints that did not report their jobs.
+// The endpoints that did not report their jobs, and those that did.
 std::vector<std::string> silent_endpoints(const FoundJobs& found);
+std::vector<ControlEndpoint> answered_endpoints(const FoundJobs& found);
+// For tables.
+std::vector<SeenJob> seen_jobs(const FoundJobs& found);
 
 // All visible jobs. Prints what could not be read, unless the output is for scripts. If a requested
 // job is not found but a standby cpprund is, its leader is queried as well.
@@ -125,7 +128,13 @@ std::vector<FoundDaemon> find_daemons(const FoundJobs& found);
 
 // The body of a successful reply, or why there is none.
 Attempt<std::string> body_of(const ControlEndpoint& place, const http::Question& question);
-// The pages of its list of nodes.
-Attempt<std::vector<std::string>> node_pages(const FoundJob& job);
+// A job with its nodes, verbatim for scripts and parsed.
+struct JobDetails {
+  std::string text;
+  std::vector<std::string> node_pages;
+  JobView job;
+  std::vector<NodeView> nodes;
+};
+Attempt<JobDetails> details_of(const FoundJob& job);
 
 }  // namespace cpprun::io

@@ -407,26 +407,12 @@ Attempt<TopView> look(const ControlOptions& options, const Environment& environm
   ControlOptions quiet = options;
   quiet.as_json = true;  // errors are shown on the screen
   const FoundJobs all = find_jobs(quiet, environment);
-  if (options.job.empty() && all.jobs.size() > 1) {
-    TopView view;
-    for (const auto& each : all.jobs) view.jobs.push_back({each.job, each.place.text()});
-    return view;
-  }
+  if (options.job.empty() && all.jobs.size() > 1) return TopView{.jobs = seen_jobs(all)};
   const auto found = find_job(quiet, environment);
   if (!found) return tl::unexpected(found.error());
-  const auto details = body_of(found->place, {.target = found->target()});
+  auto details = details_of(*found);
   if (!details) return tl::unexpected(details.error());
-  const auto pages = node_pages(*found);
-  if (!pages) return tl::unexpected(pages.error());
-  auto job = job_view(*details);
-  if (!job) return tl::unexpected(Setback{job.error().reason});
-  TopView view{.jobs = {}, .job = std::move(*job)};
-  for (const auto& page : *pages) {
-    auto nodes = nodes_view(page);
-    if (!nodes) return tl::unexpected(Setback{nodes.error().reason});
-    std::move(nodes->nodes.begin(), nodes->nodes.end(), std::back_inserter(view.nodes));
-  }
-  return view;
+  return TopView{.jobs = {}, .job = std::move(details->job), .nodes = std::move(details->nodes)};
 }
 
 void print_once(const TopView& view, const Canvas& canvas) {

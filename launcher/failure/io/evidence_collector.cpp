@@ -46,14 +46,11 @@ bool is_full(const std::string& directory) {
 }
 
 // The default size of /dev/shm in a container.
-constexpr double container_shm_mebibytes = 64;
+constexpr std::uint64_t container_shm_bytes = 64ULL << 20;
 
 std::string small_shm() {
-  struct statvfs disk {};
-  if (::statvfs("/dev/shm", &disk) != 0) return "";
-  constexpr double mebibyte = 1024.0 * 1024;
-  const auto size = static_cast<double>(disk.f_blocks * disk.f_frsize) / mebibyte;
-  return size > container_shm_mebibytes ? "" : fmt::format("{:.0f} MiB", size);
+  const auto size = examine_disk("/dev/shm").size;
+  return size > container_shm_bytes || size == 0 ? "" : memory_text(static_cast<double>(size));
 }
 
 // What must be read from disks, any of which may hang.
@@ -434,10 +431,7 @@ std::string memory_limit() {
   const auto text = group_file("memory.limit_in_bytes", "memory.max");
   const auto bytes = leading_number<double>(text.value_or(""));
   if (!bytes || *bytes <= 0 || *bytes > no_limit_bytes) return "";
-  constexpr double kilo = 1024;
-  const auto mebibytes = *bytes / kilo / kilo;
-  return mebibytes < kilo ? fmt::format("{:.0f} MiB", mebibytes)
-                          : fmt::format("{:.1f} GiB", mebibytes / kilo);
+  return memory_text(*bytes);
 }
 
 // --- a process before SIGKILL --------------------------------------------------------------------

@@ -377,19 +377,6 @@ bool is_gpu(const fs::directory_entry& device) {
          !fs::exists(device.path() / "physfn", unknown);
 }
 
-Disk look_at(const std::string& path) {
-  Disk disk{.path = path};
-  struct statvfs found {};
-  if (::statvfs(path.c_str(), &found) != 0) {
-    disk.refusal = errno_text(errno);
-    return disk;
-  }
-  disk.size = std::uint64_t{found.f_blocks} * found.f_frsize;
-  disk.free = std::uint64_t{found.f_bavail} * found.f_frsize;
-  if (::access(path.c_str(), W_OK | X_OK) != 0) disk.refusal = errno_text(errno);
-  return disk;
-}
-
 std::optional<std::uint64_t> finite(rlim_t limit) {
   return limit == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(limit);
 }
@@ -418,6 +405,19 @@ GpuCounts count_gpus(const std::string& root) {
           }))};
 }
 
+Disk examine_disk(const std::string& path) {
+  Disk disk{.path = path};
+  struct statvfs found {};
+  if (::statvfs(path.c_str(), &found) != 0) {
+    disk.refusal = errno_text(errno);
+    return disk;
+  }
+  disk.size = std::uint64_t{found.f_blocks} * found.f_frsize;
+  disk.free = std::uint64_t{found.f_bavail} * found.f_frsize;
+  if (::access(path.c_str(), W_OK | X_OK) != 0) disk.refusal = errno_text(errno);
+  return disk;
+}
+
 HostFacts collect_host_facts(const Environment& environment) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   const bool is_set = temporary != nullptr && !temporary->empty();
@@ -430,8 +430,8 @@ HostFacts collect_host_facts(const Environment& environment) {
                   .has_infiniband = fs::directory_iterator("/sys/class/infiniband", missing) !=
                                     fs::directory_iterator(),
                   .limits = own_limits(),
-                  .shared_memory = look_at("/dev/shm"),
-                  .temporary = look_at(is_set ? *temporary : "/tmp")};
+                  .shared_memory = examine_disk("/dev/shm"),
+                  .temporary = examine_disk(is_set ? *temporary : "/tmp")};
   facts.missing_gpus = missing_gpus(facts.gpus, environment).value_or("");
   return facts;
 }

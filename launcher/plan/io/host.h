@@ -67,6 +67,9 @@ CpuSet own_cpus();
 // `root` is prepended to /proc, /sys and /dev; for tests.
 GpuCounts count_gpus(const std::string& root = {});
 
+// A file system. Blocks if it hangs. Its size is 0 if it cannot be read.
+Disk examine_disk(const std::string& path);
+
 // The facts about this machine that --dry-run and `cpprunctl doctor` show. Blocks on its disks, but
 // not on other hosts. Excludes the versions of programs, and what an examination adds.
 HostFacts collect_host_facts(const Environment& environment);
