@@ -248,12 +248,12 @@ std::optional<std::string> missing_gpus(const GpuCounts& counts, const Environme
   if (counts.usable < counts.in_driver) {
     return fmt::format(
         "{} of {} GPUs can be used: the driver has {}, but {} of their device files /dev/nvidia<n> "
-        "cannot be opened; check their owner and mode, and the devices of this container",
+        "cannot be opened\n  hint: check their owner and mode, and the devices of this container",
         counts.usable, there, counts.in_driver, counts.in_driver - counts.usable);
   }
   return fmt::format(
-      "{} of {} GPUs can be used: the PCI bus has {}, the driver has {}; find the lost GPU with "
-      "nvidia-smi and \"dmesg | grep -i xid\", then reset it or reboot",
+      "{} of {} GPUs can be used: the PCI bus has {}, the driver has {}\n  hint: find the lost GPU "
+      "with nvidia-smi and \"dmesg | grep -i xid\", then reset it or reboot",
       counts.usable, there, counts.on_bus, counts.in_driver);
 }
 

@@ -40,8 +40,10 @@ class HostJudge {
   void judge_gpus() {
     const auto& missing = facts_.missing_gpus;
     if (!missing.empty()) {
-      const auto cut = missing.find("; ");
-      return add(missing.substr(0, cut), cut == missing.npos ? "" : missing.substr(cut + 2));
+      constexpr std::string_view mark = "\n  hint: ";
+      const auto cut = missing.find(mark);
+      return add(missing.substr(0, cut),
+                 cut == missing.npos ? "" : missing.substr(cut + mark.size()));
     }
     if (!has_no_driver(facts_.gpus)) return;
     add(fmt::format("PCI bus has {} NVIDIA GPU{}, but no driver is loaded", facts_.gpus.on_bus,

@@ -37,7 +37,7 @@ struct HostFacts {
   std::string cpprun;   // output of its `cpprun --version`; empty: no cpprun
   std::string network;  // equal on hosts that share a network stack
   GpuCounts gpus;
-  std::string missing_gpus;  // cpprun's message about unusable GPUs; usually empty
+  std::string missing_gpus;  // missing_gpus(); usually empty
   bool has_infiniband = false;
   Limits limits;
   Disk shared_memory;

@@ -107,7 +107,7 @@ TEST_CASE("a clock is compared with the other hosts, within its measurement erro
 TEST_CASE("missing GPUs are found by the machine itself or by comparison") {
   CHECK(only([](ExaminedHost& h) {
           h.facts->gpus = {8, 7, 7};
-          h.facts->missing_gpus = "7 of 8 GPUs can be used: lost; reset it";
+          h.facts->missing_gpus = "7 of 8 GPUs can be used: lost\n  hint: reset it";
         }) == Finding{"h1", "7 of 8 GPUs can be used: lost", "reset it"});
   CHECK(only([](ExaminedHost& h) { h.facts->gpus = {7, 7, 7}; }).what == "7 GPUs, but h0 has 8");
   CHECK(only([](ExaminedHost& h) {

@@ -15,7 +15,8 @@ TEST_CASE("a machine whose GPUs can all be used causes no message") {
 TEST_CASE("a GPU that the driver has lost is reported") {
   const auto sentence = missing_gpus({.on_bus = 8, .in_driver = 7, .usable = 7}, {});
   REQUIRE(sentence);
-  CHECK(sentence->starts_with("7 of 8 GPUs can be used: the PCI bus has 8, the driver has 7; "));
+  CHECK(sentence->starts_with(
+      "7 of 8 GPUs can be used: the PCI bus has 8, the driver has 7\n  hint: find the lost GPU"));
 }
 
 TEST_CASE("a GPU that this user may not open is reported") {
