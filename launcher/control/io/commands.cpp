@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>

@@ -3,10 +3,6 @@
 // `cpprunctl doctor`: examines hosts through their remote shells, or only this machine. Also the
 // host's side of it.
 
-#include <asio/io_context.hpp>
-
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

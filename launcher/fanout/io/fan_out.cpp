@@ -18,7 +18,6 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
-#include <memory>
 #include <optional>
 #include <utility>
 
