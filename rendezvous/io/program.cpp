@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -130,6 +131,11 @@ namespace {
 constexpr int nice_wanted = -10;
 
 }  // namespace
+
+std::string machine_name() {
+  utsname names{};
+  return ::uname(&names) == 0 ? names.nodename : "localhost";
+}
 
 MemoryAndPriority lock_memory_and_priority() {
   MemoryAndPriority got;

@@ -3,6 +3,7 @@
 // What every program does at its start: standard streams, signals, memory and priority.
 
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace cpprun {
@@ -34,6 +35,9 @@ void survive_failed_writes();
 // Unblocks all signals and resets SIGCHLD: where a parent has ignored that, the exit codes of
 // children are lost. Signals that ask for the end stay ignored, as nohup(1) and shells arrange it.
 void reset_inherited_signals();
+
+// The name of this machine, as the kernel knows it.
+std::string machine_name();
 
 // Keeping leases is little work that has to be done in time, even on a machine short of everything.
 // So its pages stay in memory and its turn comes early, as far as the kernel allows.

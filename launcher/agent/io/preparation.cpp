@@ -58,7 +58,7 @@ int refuse(const RunInputs& inputs, const Refusal& refusal) {
 
 int refuse(CliDiagnostics diagnostics) {
   RunInputs inputs;
-  inputs.host = host_name();
+  inputs.host = machine_name();
   const auto add = [&](const Error& wrong) { diagnostics.diagnostics.push_back(wrong.reason); };
   if (auto files = OutputFiles::open(diagnostics.report_file, "", *inputs.side)) {
     inputs.output_files = std::move(*files);
@@ -155,7 +155,7 @@ CommandLine command_line(std::vector<std::string> words, const Environment& envi
 RunInputs begin_inputs(Config config, Environment own) {
   RunInputs inputs{.config = std::move(config), .environment = std::move(own)};
   const Environment& environment = inputs.environment;
-  inputs.host = host_name();
+  inputs.host = machine_name();
   inputs.style = console_style(::isatty(STDERR_FILENO) == 1, environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);

@@ -533,7 +533,7 @@ bool take(const std::string& bytes, std::size_t at, Header& header) {
   return true;
 }
 
-std::string machine_name(Elf64_Half machine) {
+std::string architecture_name(Elf64_Half machine) {
   switch (machine) {
     case EM_X86_64:
       return "x86-64";
@@ -565,7 +565,7 @@ ProgramFile look_at_binary(int file, const std::string& head) {
   if (!take(head, 0, header)) return {ExecFault::no_magic, ""};
   // e_machine has the same offset in 32-bit and 64-bit headers.
   if (our_machine != EM_NONE && header.e_machine != our_machine) {
-    return {ExecFault::wrong_machine, machine_name(header.e_machine)};
+    return {ExecFault::wrong_machine, architecture_name(header.e_machine)};
   }
   const auto table = read_at(file, header.e_phoff, head_bytes_max);
   for (std::size_t i = 0; i < header.e_phnum; ++i) {

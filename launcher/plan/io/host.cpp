@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
@@ -35,6 +34,7 @@
 #include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {
@@ -71,11 +71,6 @@ int prefix_of(const sockaddr* mask) {
 }
 
 }  // namespace
-
-std::string host_name() {
-  utsname names{};
-  return ::uname(&names) == 0 ? names.nodename : "localhost";
-}
 
 int cpu_count() {
   if (const auto usable = own_cpus().size(); usable > 0) return static_cast<int>(usable);
@@ -422,7 +417,7 @@ HostFacts collect_host_facts(const Environment& environment) {
   const auto* temporary = find_variable(environment, "TMPDIR");
   const bool is_set = temporary != nullptr && !temporary->empty();
   std::error_code missing;  // no InfiniBand
-  HostFacts facts{.host = host_name(),
+  HostFacts facts{.host = machine_name(),
                   // Of the running kernel, and of this process's network namespace.
                   .network = trimmed_text_of("/proc/sys/kernel/random/boot_id") + " " +
                              link_target("/proc/self/ns/net"),

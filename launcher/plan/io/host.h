@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Reads facts about this machine: its name, CPUs, devices, network interfaces and files. Only the
+// Reads facts about this machine: its CPUs, devices, network interfaces and files. Only the
 // last section uses a name server or blocks on the network.
 
 #include <sys/resource.h>
@@ -20,8 +20,7 @@
 
 namespace cpprun::io {
 
-std::string host_name();  // as the kernel knows it
-int cpu_count();          // logical CPUs this process may use (taskset, cpuset), as in torchrun
+int cpu_count();  // logical CPUs this process may use (taskset, cpuset), as in torchrun
 // Devices that workers may use: /dev/nvidia<n>, limited by CUDA_VISIBLE_DEVICES.
 int device_count(const Environment& environment);
 

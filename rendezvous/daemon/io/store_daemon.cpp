@@ -44,6 +44,7 @@
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/helper_processes.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/io/stream_writer.h"
@@ -90,13 +91,6 @@ HostNames given_names(const DaemonOptions& options) {
   if (options.advertised.empty()) return names;
   if (const auto place = parse_member_address(options.advertised)) names.push_back(place->host);
   return names;
-}
-
-std::string own_host() {
-  char name[HOST_NAME_MAX + 1] = {};
-  // Events are written even if the machine has no name.
-  (void)::gethostname(name, HOST_NAME_MAX);
-  return name;
 }
 
 std::string first_line_of(const std::string& path) {
@@ -157,8 +151,8 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
 
 // A single cpprund, as its status shows it: the leader since its start.
 DaemonSnapshot alone_of(const DaemonOptions& options, const Listening& listening) {
-  const std::string name = options.name.empty() ? own_host() : options.name;
-  const std::string host = is_one_address(options.host) ? options.host : own_host();
+  const std::string name = options.name.empty() ? machine_name() : options.name;
+  const std::string host = is_one_address(options.host) ? options.host : machine_name();
   const std::string place = to_string(
       options.advertised.empty() ? Endpoint{host, listening.port}
                                  : *parse_member_address(options.advertised, listening.port));
@@ -280,7 +274,7 @@ ReplicaController::Callbacks set_callbacks(DaemonLog& log, OwnerAccess& access,
           .leader_changed =
               [&server, &log](const LeaderChange& change) {
                 log.say(LogLevel::info, leader_changed_text(change));
-                server.tell_event(leader_changed_line(change, own_host()));
+                server.tell_event(leader_changed_line(change, machine_name()));
               }};
 }
 
@@ -321,7 +315,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
     // Messages that have arrived are handled first: their senders may have exited.
     last_words->ring_in(bounds::last_words, [&] { io.stop(); });
   });
-  JobEvents events(own_host());
+  JobEvents events(machine_name());
   StateRecovery state(log);
   const auto opened = state.open(io, side, options.state_directory, options.state_is_synced);
   if (!opened) return fail(opened.error());

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/io/program.h"
 
 namespace cpprun {
 
@@ -112,14 +112,8 @@ std::vector<std::string> names_in(const OpenDirectory& directory) {
   return names;
 }
 
-// The name that users know this machine by. Used only in socket names.
-std::string own_host() {
-  utsname names{};
-  return ::uname(&names) == 0 ? names.nodename : "localhost";
-}
-
 void sweep(const OpenDirectory& directory) {
-  const std::string host = own_host();
+  const std::string host = machine_name();
   for (const auto& name : names_in(directory)) {
     if (!is_door_of(name, host) || !knock_at(directory.address_of(name)).is_stale()) continue;
     // Another process that sweeps at the same time may have removed it first.
@@ -139,7 +133,7 @@ int rename_to(const OpenDirectory& directory, const std::string& from, const std
 
 // Returns the socket's name there, or an errno.
 tl::expected<std::string, int> bind_in(const OpenDirectory& directory, int socket, int pid) {
-  const std::string host = own_host();
+  const std::string host = machine_name();
   // Bind under a hidden name first: a sweep by another process would remove a socket that is not
   // listening yet.
   const auto draft = fmt::format(".{}.new", door_name(host, pid, 1));

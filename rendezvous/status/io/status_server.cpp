@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <limits.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <asio/posix/stream_descriptor.hpp>
@@ -21,6 +20,7 @@
 
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/program.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/status/status_json.h"
 
@@ -553,12 +553,9 @@ std::string text_of(const char* path) {
 }  // namespace
 
 HostNames own_host_names(HostNames given) {
-  char name[HOST_NAME_MAX + 1] = {};
-  // Without a host name the machine is still reachable by its addresses.
-  (void)::gethostname(name, HOST_NAME_MAX);
-  return host_names(
-      std::move(given),
-      {.host = name, .hosts = text_of("/etc/hosts"), .resolv = text_of("/etc/resolv.conf")});
+  return host_names(std::move(given), {.host = machine_name(),
+                                       .hosts = text_of("/etc/hosts"),
+                                       .resolv = text_of("/etc/resolv.conf")});
 }
 
 }  // namespace cpprun

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "rendezvous/io/program.h"
+
 namespace host_test {
 
 using namespace cpprun;
@@ -54,7 +56,7 @@ TEST_CASE("tokens are random, hexadecimal, and of the requested length") {
 TEST_CASE("the machine has a name and processors") {
   char name[256] = {};
   REQUIRE(::gethostname(name, sizeof name) == 0);
-  CHECK(io::host_name() == name);
+  CHECK(machine_name() == name);
   CHECK(io::cpu_count() >= 1);
   CHECK(io::device_count({{"CUDA_VISIBLE_DEVICES", ""}}) == 0);
 }
