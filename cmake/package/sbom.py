@@ -18,7 +18,6 @@ import uuid
 LIBRARIES = [
     ("libasio-dev", "asio", "BSL-1.0"),
     ("libboost-dev", "boost", "BSL-1.0"),
-    ("libcli11-dev", "CLI11", "BSD-3-Clause"),
     ("libexpected-dev", "tl-expected", "CC0-1.0"),
     ("libfmt-dev", "fmt", "MIT"),
     ("nlohmann-json3-dev", "nlohmann-json", "MIT"),

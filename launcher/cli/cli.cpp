@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,36 +20,23 @@
 #include "launcher/scheduler/scheduler_facts.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/command_pages.h"
 #include "rendezvous/logging.h"
 
 namespace cpprun {
 
 namespace {
 
-// The last occurrence of the flag on the command line; null: none.
-const TypedFlag* last_typed(const TypedWords& words, std::string_view name) {
-  const auto found = std::find_if(words.typed.rbegin(), words.typed.rend(),
-                                  [&](const TypedFlag& each) { return each.flag->name == name; });
-  return found == words.typed.rend() ? nullptr : &*found;
-}
-
-CliText version_text(const CommandLine& line) {
-  return {fmt::format("cpprun {}\n", line.version)};
-}
+constexpr std::size_t word_bytes_shown_max = 100;
+constexpr std::size_t notes_max = 3;  // about script arguments
 
 // --help and similar flags win over any error.
-std::optional<CliText> asked_text(const TypedWords& words, const Declaration& declaration,
-                                  const CommandLine& line) {
-  const auto& facts = declaration.facts();
-  if (last_typed(words, "help") != nullptr) {
-    return CliText{help_text(facts, words.script.value_or(""))};
+std::optional<std::string> asked_text(const TypedWords& words, const Declaration& declaration,
+                                      const CommandLine& line) {
+  if (words.last("help") != nullptr) {
+    return help_text(declaration.program(), words.script.value_or(""));
   }
-  if (last_typed(words, "version") != nullptr) return version_text(line);
-  if (last_typed(words, "print-man") != nullptr) return CliText{manual_page(facts, line.version)};
-  if (const auto* shell = last_typed(words, "print-completion")) {
-    if (auto script = completion_script(shell->value, facts)) return CliText{std::move(*script)};
-  }
-  return std::nullopt;
+  return requested_page(declaration.program(), words, line.version);
 }
 
 // The first of the flag's environment variables that is set and not empty.
@@ -71,7 +57,7 @@ void tell_environment(const TypedWords& words, const Environment& environment,
     if (const auto* name = variable_of(flag, environment, value)) {
       if (flag.takes_value() || *value == "1" || *value == "0") {
         declaration.tell(flag, *value, SettingOrigin::environment, *name);
-      } else if (last_typed(words, flag.name) == nullptr) {
+      } else if (words.last(flag.name) == nullptr) {
         diagnostics.add(place, fmt::format("{}={} is neither 1 (on) nor 0 (off)", *name, *value));
       }
     }
@@ -83,7 +69,7 @@ void tell_environment(const TypedWords& words, const Environment& environment,
 void tell_file(const TypedWords& words, const CommandLine& line, Declaration& declaration,
                Diagnostics& diagnostics) {
   const auto* flag = declaration.find("config");
-  const auto* typed = last_typed(words, flag->name);
+  const auto* typed = words.last(flag->name);
   const std::string* path = typed == nullptr ? nullptr : &typed->value;
   const auto* name = typed == nullptr ? variable_of(*flag, line.environment, path) : nullptr;
   if ((typed == nullptr && name == nullptr) || path->empty()) return;
@@ -97,8 +83,7 @@ void tell_file(const TypedWords& words, const CommandLine& line, Declaration& de
 void tell_words(const TypedWords& words, Declaration& declaration, Diagnostics& diagnostics) {
   for (const auto& error : words.diagnostics) diagnostics.add(Diagnostics::before_flags, error);
   for (const auto& typed : words.typed) {
-    declaration.tell(*typed.flag, typed.flag->takes_value() ? typed.value : "true",
-                     SettingOrigin::typed, "--" + typed.flag->name);
+    declaration.tell(*typed.flag, typed.value, SettingOrigin::typed, "--" + typed.flag->name);
   }
 }
 
@@ -140,11 +125,13 @@ void complete(const Config& config, fanout::Request& request) {
 
 CliOutcome read_command_line(const CommandLine& line) {
   // Fast path for scripts that check the version at every start: does not declare the flags.
-  if (line.words.size() == 1 && line.words.front() == "--version") return version_text(line);
+  if (line.words.size() == 1 && line.words.front() == "--version") {
+    return CliText{fmt::format("cpprun {}\n", line.version)};
+  }
   Flags flags;
   Declaration declaration(flags);
-  auto words = read_words(declaration.facts(), line.words);
-  if (auto text = asked_text(words, declaration, line)) return std::move(*text);
+  auto words = read_words(declaration.program(), line.words);
+  if (auto text = asked_text(words, declaration, line)) return CliText{std::move(*text)};
 
   // A later source overrides an earlier one.
   Diagnostics diagnostics;
@@ -197,166 +184,6 @@ std::string to_text(const CliDiagnostics& diagnostics) {
   return text + "cpprun: nothing was started; cpprun --help all lists the flags\n";
 }
 
-// --- the arguments -------------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::size_t word_bytes_shown_max = 100;
-constexpr std::size_t notes_max = 3;  // about script arguments
-
-// Whether an argument in the place of a value is itself a flag. Negative numbers are values.
-bool is_flag(const std::string& word) {
-  return word.size() > 1 && word[0] == '-' && !std::isdigit(static_cast<unsigned char>(word[1])) &&
-         word[1] != '.';
-}
-
-class WordReader {
- public:
-  WordReader(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words)
-      : flags_(flags), words_(words) {}
-
-  TypedWords read() {
-    while (next_ < words_.size() && !result_.script) {
-      const auto& word = words_[next_++];
-      if (word == "--") {
-        take_script(true);
-        break;
-      }
-      if (word.starts_with("--")) {
-        take_long(word);
-      } else if (word.size() > 1 && word[0] == '-') {
-        take_short(word);
-      } else {
-        --next_;
-        take_script(false);
-      }
-    }
-    return std::move(result_);
-  }
-
- private:
-  // The flags that a long spelling may mean: an exact match, else all with that prefix.
-  std::vector<const FlagFacts*> candidates(std::string_view typed) const {
-    const auto name = flag_name(typed);
-    std::vector<const FlagFacts*> found;
-    for (const auto& flag : flags_) {
-      if (flag.name == name) return {&flag};
-      if (flag.name.starts_with(name)) found.push_back(&flag);
-    }
-    // Where torchrun resolves a prefix to one of its own flags, so does cpprun.
-    if (found.size() > 1) std::erase_if(found, [](const FlagFacts* each) { return each->yields; });
-    return found;
-  }
-
-  const FlagFacts* by_letter(char letter) const {
-    for (const auto& flag : flags_) {
-      if (flag.letter == letter) return &flag;
-    }
-    return nullptr;
-  }
-
-  void take_script(bool after_dashes) {
-    if (next_ == words_.size()) return;
-    result_.script = words_[next_++];
-    // torchrun drops a "--" after the script unless one came before it.
-    if (!after_dashes && next_ < words_.size() && words_[next_] == "--") ++next_;
-    result_.arguments.assign(words_.begin() + static_cast<std::ptrdiff_t>(next_), words_.end());
-    next_ = words_.size();
-  }
-
-  void take_long(const std::string& word) {
-    const auto equals = word.find('=');
-    const auto spelled = word.substr(0, equals);
-    const auto found = candidates(std::string_view(spelled).substr(2));
-    if (found.empty()) return refuse_unknown(spelled, equals != std::string::npos);
-    if (found.size() > 1) {
-      std::vector<std::string> names;
-      for (const auto* flag : found) names.push_back(fmt::format("--{}", flag->name));
-      return report_error("{} is ambiguous: {}\n  hint: use the full name", spelled,
-                          fmt::join(names, " or "));
-    }
-    if (!found.front()->takes_value() && equals != std::string::npos) {
-      return report_error("--{} takes no value\n  hint: remove \"{}\"", found.front()->name,
-                          word.substr(equals));
-    }
-    if (equals != std::string::npos) {
-      return keep(found.front(), spelled, word.substr(equals + 1));
-    }
-    take_value(found.front(), spelled);
-  }
-
-  void take_short(const std::string& word) {
-    // Short flags can be combined if they take no value; a value can directly follow its flag.
-    for (std::size_t at = 1; at < word.size(); ++at) {
-      const auto spelled = fmt::format("-{}", word[at]);
-      const auto* flag = by_letter(word[at]);
-      if (flag == nullptr) return refuse_unknown(spelled, true);
-      if (flag->takes_value() && at + 1 < word.size()) {
-        const auto value = word.substr(at + 1);
-        return keep(flag, spelled, value.starts_with('=') ? value.substr(1) : value);
-      }
-      take_value(flag, spelled);
-    }
-  }
-
-  void take_value(const FlagFacts* flag, const std::string& spelled) {
-    if (!flag->takes_value()) return keep(flag, spelled, "");
-    if (next_ == words_.size() || is_flag(words_[next_])) {
-      return report_error("{} needs a value: {}={}", spelled, spelled, flag->value);
-    }
-    keep(flag, spelled, words_[next_++]);
-    result_.typed.back().is_apart = true;
-  }
-
-  // If a known flag was probably meant and takes a value, the next argument is that value and not
-  // the script.
-  void refuse_unknown(const std::string& spelled, bool has_value) {
-    std::vector<std::string> names;
-    for (const auto& flag : flags_) names.push_back("--" + flag.name);
-    const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
-    if (near == nullptr)
-      return report_error("unknown flag {}\n  hint: cpprun --help all lists the flags", spelled);
-    report_error("unknown flag {}\n  hint: did you mean {}?", spelled, *near);
-    const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();
-    const bool is_last = next_ + 1 >= words_.size();
-    if (takes_value && !has_value && !is_last && !is_flag(words_[next_])) ++next_;
-  }
-
-  void keep(const FlagFacts* flag, const std::string& spelled, const std::string& value) {
-    result_.typed.push_back({flag, spelled, value});
-  }
-
-  template <class... Values>
-  void report_error(fmt::format_string<Values...> text, Values&&... values) {
-    result_.diagnostics.push_back(fmt::format(text, std::forward<Values>(values)...));
-  }
-
-  const std::vector<FlagFacts>& flags_;
-  const std::vector<std::string>& words_;
-  std::size_t next_ = 0;
-  TypedWords result_;
-};
-
-}  // namespace
-
-std::string flag_name(std::string_view spelled) {
-  std::string name(spelled);
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
-}
-
-const TypedFlag* TypedWords::swallower() const {
-  if (script) return nullptr;
-  const TypedFlag* found = nullptr;
-  for (const auto& each : typed) {
-    if (!each.is_apart) continue;
-    const bool is_last = &each == &typed.back();
-    const bool is_file = each.value.ends_with(".py") || each.value.ends_with(".sh");
-    if (is_file || (is_last && found == nullptr)) found = &each;
-  }
-  return found;
-}
-
 std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
                                             const TypedWords& words) {
   std::vector<std::string> notes;
@@ -373,10 +200,6 @@ std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
   }
   if (notes.size() > notes_max) notes.resize(notes_max);
   return notes;
-}
-
-TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words) {
-  return WordReader(flags, words).read();
 }
 
 // --- the scheduler's facts -----------------------------------------------------------------------

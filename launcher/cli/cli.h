@@ -73,37 +73,10 @@ CliOutcome read_command_line(const CommandLine& line);
 // One line per error, and where to find help.
 std::string to_text(const CliDiagnostics& diagnostics);
 
-// Resolves the arguments to flags by full name, as torchrun does: both spellings, unique prefixes,
-// combined short flags, and where the script's own arguments begin. CLI11 cannot do the last, and
-// its first error hides all others.
-
-// In order; a later one overrides an earlier one.
-struct TypedFlag {
-  const FlagFacts* flag = nullptr;
-  std::string spelled;    // as typed, for error messages
-  std::string value;      // empty if the flag takes none
-  bool is_apart = false;  // the value is a separate argument
-};
-
-struct TypedWords {
-  std::vector<TypedFlag> typed;
-  std::optional<std::string> script;
-  std::vector<std::string> arguments;  // of the script, verbatim
-  std::vector<std::string> diagnostics;
-  // The flag whose value is probably the script; null: none.
-  const TypedFlag* swallower() const;
-};
-
-// Normalizes underscores: "rdzv_id" becomes "rdzv-id".
-std::string flag_name(std::string_view spelled);
-
 // Warnings about script arguments that look like flags only a launcher has, and that were not also
 // given to cpprun.
 std::vector<std::string> notes_of_arguments(const std::vector<FlagFacts>& flags,
                                             const TypedWords& words);
-
-// The result points into `flags`.
-TypedWords read_words(const std::vector<FlagFacts>& flags, const std::vector<std::string>& words);
 
 // Uses the scheduler's facts as defaults for flags that the user did not set. Call after the file,
 // the environment and the arguments are read, and before the values are parsed. Returns notes to

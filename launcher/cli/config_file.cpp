@@ -2,13 +2,10 @@
 #include "launcher/cli/config_file.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -57,20 +54,23 @@ bool is_quoted(std::string_view text) {
          text.find(text.front(), 1) == text.size() - 1;
 }
 
-// Parsed by CLI11. Values are passed to it one by one, so that their line is known.
-std::string value_of(const std::string& raw) {
-  std::string quoted = raw;
-  const bool is_list = raw.starts_with('[') && raw.ends_with(']');
-  if (!is_list && !is_quoted(raw)) {
-    // CLI11 splits an unquoted text at blanks and commas.
-    const char quote = raw.find('\'') == std::string::npos ? '\'' : '"';
-    quoted = quote + raw + quote;
+std::string_view unquoted(std::string_view text) {
+  return is_quoted(text) ? text.substr(1, text.size() - 2) : text;
+}
+
+// The value of a flag: a list becomes its elements with commas between them.
+std::string value_of(std::string_view raw) {
+  if (!raw.starts_with('[') || !raw.ends_with(']')) return std::string(unquoted(raw));
+  std::string value;
+  std::string_view rest = trimmed(raw.substr(1, raw.size() - 2));
+  while (!rest.empty()) {
+    const auto quote = is_quote(rest.front()) ? rest.find(rest.front(), 1) : std::string_view::npos;
+    const auto comma = rest.find(',', quote == std::string_view::npos ? 0 : quote);
+    if (!value.empty()) value += ',';
+    value += unquoted(trimmed(rest.substr(0, comma)));
+    rest = comma == std::string_view::npos ? "" : trimmed(rest.substr(comma + 1));
   }
-  std::istringstream line("key = " + quoted + "\n");
-  CLI::ConfigBase config;
-  config.comment('\x01');  // comments were removed before; a # left belongs to the value
-  const auto items = config.from_config(line);
-  return items.empty() ? std::string{} : fmt::format("{}", fmt::join(items.front().inputs, ","));
+  return value;
 }
 
 class FileReader {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --config FILE: defaults for flags, one per line, `nnodes = 2`. CLI11 reads the values, quotes and
-// lists of TOML and INI. This code adds what CLI11 does not report: line numbers, unknown and
-// repeated keys, and files of another format.
+// --config FILE: defaults for flags, one per line, `nnodes = 2`. Values may be written as in TOML or
+// INI: quoted or not, and lists in brackets. Errors name the line.
 
 #include <string>
 #include <vector>

@@ -1,51 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Declares every flag once: names, group, environment variables for its default, value type and
-// help text. The help, the man page, shell completions, the --config file and the command line all
-// use this declaration. CLI11 options are created only for flags that are set: creating all sixty
-// would take a third of the instructions of a launch.
+// Declares every flag of cpprun once: names, group, environment variables for its default, value
+// type and help text. The help, the man page, shell completions, the --config file and the command
+// line all use this declaration.
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/cli/flags.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "rendezvous/command_line.h"
 
 namespace cpprun {
-
-// What is needed to print a flag and to recognize it in arguments.
-struct FlagFacts {
-  std::string name;                    // without the leading dashes
-  char letter = 0;                     // the short flag; 0: none
-  std::string value;                   // name of the value in the help; empty: it takes none
-  std::string group;                   // heading in the help
-  std::string help;                    // one line
-  std::vector<std::string> variables;  // environment variables; the first that is set wins
-  std::vector<std::string> choices;    // values worth completing; there may be others
-  bool in_file = true;                 // --config FILE may set it
-  bool may_be_empty = false;           // otherwise an empty value is an error
-  bool is_launchers_own = false;       // hardly any script has a flag of that name
-  bool yields = false;                 // a prefix shared with another flag means the other one
-
-  bool takes_value() const { return !value.empty(); }
-};
 
 class Declaration {
  public:
   // Binds each flag to its member of `flags`, which must outlive this object.
   explicit Declaration(Flags& flags);
-  ~Declaration();
-  Declaration(const Declaration&) = delete;
-  Declaration& operator=(const Declaration&) = delete;
 
-  const std::vector<FlagFacts>& facts() const { return facts_; }
+  const ProgramFacts& program() const { return program_; }
+  const std::vector<FlagFacts>& facts() const { return program_.flags; }
   const FlagFacts* find(std::string_view name) const;
 
   // Sets a flag's text and its source. A later call overrides an earlier one.
@@ -59,13 +34,10 @@ class Declaration {
  private:
   // Connects a flag with its member of Flags.
   struct Binding {
-    std::function<CLI::Option*(CLI::App&)> make;
-    CLI::Option* option = nullptr;  // created when the flag is first set
     bool* given = nullptr;
     std::string* text = nullptr;
     std::string* source = nullptr;
     SettingOrigin* origin = nullptr;
-    int place = 0;
     bool is_resolved = false;
   };
 
@@ -78,19 +50,18 @@ class Declaration {
   void declare_compatibility(Flags& flags);
   void declare_general(Flags& flags);
 
-  // `names` in CLI11's notation: "-r,--redirects".
+  // `read` is a ValueReader<T>, or a function like it.
+  template <class T, class Read>
+  FlagFacts& add(Flag<T>& flag, std::string_view names, std::string_view value, Read read,
+                 std::string_view help);
+  FlagFacts& add(Flag<bool>& flag, std::string_view names, std::string_view help);
   template <class T>
-  FlagFacts& add(Flag<T>& flag, const char* names, const char* value, ValueReader<T> read,
-                 const char* help);
-  FlagFacts& add(Flag<bool>& flag, const char* names, const char* help);
-  template <class T>
-  FlagFacts& bind(Flag<T>& flag, const char* names, const char* value, const char* help,
-                  std::function<CLI::Option*(CLI::App&)> make);
+  FlagFacts& bind(Flag<T>& flag, std::string_view names, std::string_view value,
+                  std::string_view help, TakeValue take);
 
-  std::unique_ptr<CLI::App> app_;
-  const char* group_ = "";         // for the next declared flags
-  std::vector<FlagFacts> facts_;   // in the order of the help
+  ProgramFacts program_;           // its flags are in the order of the help
   std::vector<Binding> bindings_;  // the same order
+  std::string_view group_;         // for the next declared flags
 };
 
 }  // namespace cpprun

@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The help text, the man page and the shell completions.
+// cpprun's own texts in its help and its manual page, and the topics of --help.
 
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "launcher/cli/declaration.h"
+#include "rendezvous/command_line.h"
 
 namespace cpprun {
 
+// cpprun without its flags.
+ProgramFacts cpprun_facts();
+
 // `topic` is "all", a flag, or the first word of a group ("failures"). Anything else, as a script
 // that follows --help, gets the short help: the flags that most people use.
-std::string help_text(const std::vector<FlagFacts>& flags, std::string_view topic);
-
-// In the man(7) macros, for man(1).
-std::string manual_page(const std::vector<FlagFacts>& flags, const std::string& version);
-
-// What a shell needs to complete cpprun's flags and their values.
-
-// A script to source in bash, zsh, fish or tcsh; nullopt for any other shell.
-std::optional<std::string> completion_script(std::string_view shell,
-                                             const std::vector<FlagFacts>& flags);
+std::string help_text(const ProgramFacts& program, std::string_view topic);
 
 }  // namespace cpprun

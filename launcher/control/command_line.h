@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The command line of cpprunctl: the parsed command line, its parser, and the declared flags
-// and commands (ControlFacts).
+// The command line of cpprunctl, parsed and checked.
 
 #include <cstdint>
 #include <optional>
@@ -87,34 +86,7 @@ inline constexpr int misuse = 2;        // invalid command line
 inline constexpr int unreachable = 69;  // EX_UNAVAILABLE: no response, so the result is unknown
 }  // namespace control_code
 
-// Parses the command line.
 std::variant<ControlOptions, CommandLineEnd> read_control_line(int argc, const char* const* argv,
                                                                std::string_view version);
-
-struct ControlFlag {
-  std::vector<std::string> spellings;  // "-f", "--follow"
-  std::string value;                   // "TEXT"; empty: takes no value
-  std::string help;
-};
-
-struct ControlCommand {
-  std::string name;
-  std::string help;
-  std::string subject;  // "JOB", "HOST", "NODE|HOST"; empty: none
-  bool needs_subject = false;
-  std::vector<ControlFlag> flags;
-};
-
-// The flags and commands of cpprunctl, for shell completions and the manual page. Derived from the
-// parser's declaration, so that all three agree.
-struct ControlFacts {
-  std::vector<ControlFlag> flags;  // accepted by all commands
-  std::vector<ControlCommand> commands;
-};
-
-// A completion script for bash, zsh or fish. None for any other shell.
-std::optional<std::string> control_completion(std::string_view shell, const ControlFacts& facts);
-// A page for man(1).
-std::string control_manual(const ControlFacts& facts, std::string_view version);
 
 }  // namespace cpprun

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// cpprund's configuration, and the command line from which it is parsed, with the manual page and
-// the shell completions generated from that.
+// cpprund's configuration, and the command line from which it is parsed.
 
 #include <cstddef>
 #include <cstdint>
@@ -81,23 +80,5 @@ struct DaemonOptions {
 std::variant<DaemonOptions, CommandLineEnd> parse_daemon_options(
     int argc, const char* const* argv, std::string_view version,
     const Environment& environment = {});
-
-// The manual page and the completion scripts are generated from the flag declarations, so they
-// cannot disagree with --help.
-
-struct DaemonFlag {
-  std::vector<std::string> spellings;  // "-h", "--help"
-  std::string value;                   // "FILE"; empty: takes no value
-  std::string standard;                // default value; empty: none, or stated in the help text
-  std::vector<std::string> choices;    // all valid values; empty: any value
-  std::string help;                    // one line
-};
-
-// A page for man(8), written in man(7) macros.
-std::string daemon_manual(const std::vector<DaemonFlag>& flags, std::string_view version);
-
-// A completion script for bash, zsh or fish; nullopt for any other shell.
-std::optional<std::string> daemon_completion(std::string_view shell,
-                                             const std::vector<DaemonFlag>& flags);
 
 }  // namespace cpprun

@@ -3,10 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <string>
 #include <vector>
+
+#include "rendezvous/command_pages.h"
 
 namespace command_line_test {
 
@@ -16,31 +17,33 @@ namespace {
 
 // A program with a command, a flag of each kind and a positional.
 struct Program {
-  CLI::App app{"Does something."};
+  ProgramFacts facts{.name = "tool", .about = "Does something."};
   std::string address;
   std::string job;
   std::string reason;
   std::uint64_t port = 7;
   std::uint64_t bytes = 0;
   bool follows = false;
+  bool at_once = true;
 
   Program() {
-    app.name("tool");
-    app.fallthrough();
-    app.add_option("--address", address, "Where");
-    add_number(
-        app, "--port", [this](std::uint64_t number) { port = number; }, any_port, "Port");
-    add_size(
-        app, "--size", [this](std::uint64_t number) { bytes = number; }, "Size");
-    auto* const stop = app.add_subcommand("stop", "End it");
-    stop->add_option("JOB", job, "The job");
-    stop->add_option("--reason", reason, "Why");
-    stop->add_flag("-f,--follow", follows, "Go on");
+    add_page_flags(facts.flags);
+    add_flag(facts.flags, "--address", "HOST", "Where", text_into(address));
+    add_flag(facts.flags, "--port", "N", "Port", number_into(port, any_port));
+    add_flag(facts.flags, "--size", "SIZE", "Size", size_into(bytes));
+    auto& stop = facts.commands.emplace_back();
+    stop.name = "stop";
+    stop.subjects.push_back({.name = "JOB", .help = "The job", .take = text_into(job)});
+    add_flag(stop.flags, "--reason", "TEXT", "Why", text_into(reason));
+    add_flag(stop.flags, "-f,--follow", "", "Go on", switch_into(follows));
+    add_flag(stop.flags, "--now", "", "At once", switch_into(at_once)).excludes = {"reason"};
+    add_flag(stop.flags, "--later", "", "Not now", switch_into(at_once, false)).needs = {"reason"};
   }
   std::optional<CommandLineEnd> read(std::initializer_list<const char*> words) {
     std::vector<const char*> argv{"tool"};
     argv.insert(argv.end(), words);
-    return read_words_into(app, static_cast<int>(argv.size()), argv.data());
+    TypedWords read;
+    return read_words_into(facts, static_cast<int>(argv.size()), argv.data(), "1.2", read);
   }
 };
 
@@ -61,6 +64,27 @@ TEST_CASE("arguments in order are parsed") {
   CHECK(program.job == "a");
   CHECK(program.reason == "b=");
   CHECK(program.port == 7);
+}
+
+TEST_CASE("short flags are combined, a switch may be given a value, and -- ends the flags") {
+  Program program;
+  CHECK_FALSE(program.read({"stop", "-f", "--later=no", "--reason=b", "--", "--reason"}));
+  CHECK(program.follows);
+  CHECK(program.at_once);
+  CHECK(program.job == "--reason");
+  CHECK(error_of({"stop", "--follow=maybe"})
+            .starts_with("tool: error: --follow=maybe is neither true nor false\n"));
+  CHECK(error_of({"stop", "-fx"}).starts_with("tool: error: unknown flag -x\n"));
+}
+
+TEST_CASE("flags may need or exclude others, and have one value") {
+  CHECK(error_of({"stop", "--later"}).starts_with("tool: error: --later requires --reason\n"));
+  CHECK(error_of({"stop", "--now", "--reason=a"})
+            .starts_with("tool: error: --now excludes --reason\n"));
+  CHECK(error_of({"stop", "--reason=a", "--reason=b"})
+            .starts_with("tool: error: --reason is given twice\n"));
+  CHECK(error_of({"stop", "--reason"})
+            .starts_with("tool: error: --reason needs a value: --reason=TEXT\n"));
 }
 
 TEST_CASE("an empty value is an error for every option and positional") {
@@ -108,7 +132,7 @@ TEST_CASE("numbers are decimal digits within a range, which the error names in s
 
 TEST_CASE("sizes have units and do not overflow") {
   Program program;
-  CHECK_FALSE(program.read({"--size", "64MiB"}));
+  CHECK_FALSE(program.read({"stop", "--size", "64MiB"}));
   CHECK(program.bytes == 64U << 20);
   for (const char* wrong : {"-1", "64X", "M", "0x10", "99999999999999P", "1.5G"}) {
     CAPTURE(wrong);

@@ -65,11 +65,7 @@ bool acts(std::string_view path) {
   return in_io(path) || is_program(path) || is_test(path) || touches_torch(path);
 }
 bool is_cli(std::string_view path) {
-  return path == "rendezvous/daemon/daemon_options.cpp" || path == "launcher/cli/declaration.cpp" ||
-         path == "rendezvous/command_line.cpp" ||
-         path == "tests/rendezvous/command_line_test.cpp" ||
-         path == "launcher/cli/config_file.cpp" || path == "launcher/control/command_line.cpp" ||
-         path == "tests/sim/sim_main.cpp" || path == "worker/examples/command_line.cpp";
+  return path == "tests/sim/sim_main.cpp" || path == "worker/examples/command_line.cpp";
 }
 bool is_codec(std::string_view path) {
   return path.ends_with("/codec.cpp") || path.ends_with("_json.cpp") || path.ends_with("_json.h") ||
@@ -105,7 +101,8 @@ const std::array homes = {
     Home{"boost/", uses_boost,
          "Boost.Beast reads and writes HTTP in proto/http's session.cpp and client.cpp alone, and "
          "Boost.CRC checks records in rendezvous/daemon/state_file.cpp"},
-    Home{"CLI/", is_cli, "CLI11 appears only where command lines are declared"},
+    Home{"CLI/", is_cli,
+         "CLI11 is for the simulator and the examples: use rendezvous/command_line.h"},
     Home{"nlohmann/", is_codec, "JSON is read and written only in codec.cpp and *_json files"},
     Home{"openssl/", speaks_tls, "OpenSSL appears only in proto/secure"},
     Home{"torch/", is_worker, "LibTorch appears only in worker/torch and worker/examples"},

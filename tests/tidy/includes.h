@@ -11,7 +11,7 @@ namespace cpprun::tidy {
 // proto ← rendezvous ← launcher, worker sees only proto, a root never sees its io/.
 std::vector<Violation> check_directions(const Source& source);
 
-// Asio only under io/, CLI11 where command lines are declared, nlohmann in codecs, LibTorch in the
+// Asio only under io/, CLI11 in the simulator and the examples, nlohmann in codecs, LibTorch in the
 // worker; and no system header that is an effect outside io/.
 std::vector<Violation> check_libraries(const Source& source);
 

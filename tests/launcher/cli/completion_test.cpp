@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "launcher/cli/help.h"
+#include "rendezvous/command_pages.h"
 
 #include <doctest/doctest.h>
 
@@ -16,13 +16,13 @@ TEST_CASE("the completions of every shell contain every flag") {
   const Declaration declaration(flags);
   for (const char* shell : {"bash", "zsh", "fish", "tcsh"}) {
     CAPTURE(shell);
-    const auto script = completion_script(shell, declaration.facts());
+    const auto script = completion_script(shell, declaration.program());
     REQUIRE(script.has_value());
     for (const auto& flag : declaration.facts()) {
       CHECK(script->find(flag.name) != std::string::npos);
     }
   }
-  CHECK_FALSE(completion_script("ksh", declaration.facts()));
+  CHECK_FALSE(completion_script("ksh", declaration.program()));
 }
 
 TEST_CASE("completions are printed for a known shell, despite other errors") {

@@ -45,7 +45,7 @@ TEST_CASE("a member gets its value and the source of it") {
   CHECK_FALSE(flags.role.given);
 }
 
-TEST_CASE("CLI11 takes every flag, all of them at once") {
+TEST_CASE("every flag is taken, all of them at once") {
   Flags flags;
   Declaration declaration(flags);
   Diagnostics diagnostics;

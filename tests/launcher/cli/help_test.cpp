@@ -48,10 +48,10 @@ TEST_CASE("--help explains a group of flags, or one flag") {
 TEST_CASE("the manual page has the sections of the help, and the variables that set a default") {
   const auto page = std::get<CliText>(read({"--print-man"})).text;
   CHECK(page.starts_with(".TH CPPRUN 1 \"\" \"cpprun 1.2.3 (commit abc)\" \"User Commands\"\n"));
-  CHECK(page.find(".SS \"Failures and restarts\"\n.TP\n.B \\-\\-max\\-restarts=N[,CAUSE=N]\n") !=
-        std::string::npos);
+  CHECK(page.find(".SS \"Failures and restarts\"\n.TP\n\\fB\\-\\-max\\-restarts\\fR "
+                  "\\fIN[,CAUSE=N]\\fR\n") != std::string::npos);
   CHECK(page.find("Environment: PET_LOG_LEVEL, CPPRUN_LOG_LEVEL.") != std::string::npos);
-  CHECK(page.find(".B \\-\\-version\nShow the version.\n") != std::string::npos);
+  CHECK(page.find("\\fB\\-\\-version\\fR\nShow the version.\n") != std::string::npos);
 }
 
 }  // namespace help_test
