@@ -74,7 +74,9 @@ int run(Config config, Environment environment) {
     return io::Runtime{std::move(inputs), std::move(*watchdog)}.run();
   } catch (const std::system_error& refused) {
     // The event loop cannot be created: its parts allocate descriptors in their constructors.
-    std::fputs(messages.error("cannot start: " + refused_text(refused.code())).c_str(), stderr);
+    std::fputs(
+        messages.message(LogLevel::error, "cannot start: " + refused_text(refused.code())).c_str(),
+        stderr);
     return 1;
   }
 }
@@ -119,8 +121,8 @@ int run_fan_out(CliFanOut job, const Environment& environment) {
   const ConsoleMessages messages{inputs.style};
   return io::run_console(
       std::move(job.request), environment, [&](const std::string& sentence, bool is_error) {
-        const auto text = is_error ? messages.warning(sentence) : messages.note(sentence);
-        std::fputs(text.c_str(), stderr);
+        const auto level = is_error ? LogLevel::warning : LogLevel::info;
+        std::fputs(messages.message(level, sentence).c_str(), stderr);
       });
 }
 

@@ -141,8 +141,9 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
     if (!workers_.exits_when_gone() && !seat_lost_) lose_seat(now, why, actions);
     return;
   }
-  if (!in_round()) return exit({.code = 1, .reason = reason}, actions);
-  if (phase_ == Phase::succeeded) return exit({.code = 1, .reason = done_text(reason)}, actions);
+  if (!in_round()) return exit({.exit_code = 1, .reason = reason}, actions);
+  if (phase_ == Phase::succeeded)
+    return exit({.exit_code = 1, .reason = done_text(reason)}, actions);
   if (!workers_.exits_when_gone() && !seat_lost_) lose_seat(now, reason, actions);
 }
 
@@ -164,7 +165,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
   checks_.sealed(now, sealed.neighbour, facts_, actions);
   std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
   actions.emplace_back(agent::Prepare{specs});
-  actions.emplace_back(agent::TellStarted{sealed, facts_.node.sockets});
+  actions.emplace_back(events::RoundSealed{sealed, facts_.node.sockets});
   workers_.begin(now, std::move(specs),
                  {.round = sealed.round, .group_rank = sealed.group_rank, .host = facts_.host},
                  checks_.unreachable_interface(), actions);
@@ -194,20 +195,20 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
 void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
   // A user who allowed restarts needs to know why there is none.
   if (config_.restarts.may_restart() && finish.root) {
-    actions.emplace_back(agent::TellNote{finish.reason});
+    actions.emplace_back(events::Note{finish.reason});
   }
   const bool was_interrupted = stopped_by_ && !has_had_seat_;
   if (was_interrupted) return exit_by_signal(actions);
-  if (!sealed_) actions.emplace_back(agent::TellNote{not_needed_text(finish.reason)});
+  if (!sealed_) actions.emplace_back(events::Note{not_needed_text(finish.reason)});
   const auto time = time_note(finish);
   if (time && sealed_ && sealed_->group_rank == GroupRank{})
-    actions.emplace_back(agent::TellNote{*time});
-  agent::Exit last{.code = finish.exit_code,
-                   .reason = finish.reason,
-                   .root = finish.root,
-                   .consequences = finish.consequences,
-                   .consequence_count = finish.consequence_count,
-                   .time = finish.time};
+    actions.emplace_back(events::Note{*time});
+  events::JobEnded last{.exit_code = finish.exit_code,
+                        .reason = finish.reason,
+                        .root = finish.root,
+                        .consequences = finish.consequences,
+                        .consequence_count = finish.consequence_count,
+                        .time = finish.time};
   if (phase_ != Phase::running) return exit(std::move(last), actions);
   workers_.exit_when_gone(std::move(last));
   workers_.stop(now, finish.reason, SIGTERM, actions);
@@ -224,8 +225,8 @@ void Agent::save(TimePoint now, const link::Save& save) {
 // of.
 void Agent::dismissed(const link::Dismissed& dismissed, Actions& actions) {
   if (phase_ == Phase::running) return;
-  actions.emplace_back(agent::TellNote{"this node leaves the job: " + dismissed.reason});
-  exit({.code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, actions);
+  actions.emplace_back(events::Note{"this node leaves the job: " + dismissed.reason});
+  exit({.exit_code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, actions);
 }
 
 void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
@@ -240,7 +241,8 @@ void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& a
   // miss.
   const bool is_late = silence > (config_.lease() + config_.heartbeat()) / 2;
   if (is_late && silence < config_.lease() + link_.takeover_window()) {
-    actions.emplace_back(agent::TellNearMiss{silence, config_.lease(), link_.takeover_window()});
+    actions.emplace_back(
+        events::LeaseNearlyMissed{silence, config_.lease(), link_.takeover_window()});
   }
 }
 
@@ -285,7 +287,7 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     auto sockets = choose_interfaces(facts_.interfaces, address, config_.nodes_max == 1,
                                      facts_.node.environment);
     if (!sockets) {
-      exit({.code = usage_exit_code, .reason = sockets.error().reason}, actions);
+      exit({.exit_code = usage_exit_code, .reason = sockets.error().reason}, actions);
       return;
     }
     facts_.node.sockets = std::move(*sockets);
@@ -411,11 +413,12 @@ void Agent::members(TimePoint now, const link::Members& members, Actions& action
   if (const auto from = cluster_.follow(members.epoch)) {
     const bool has_seat = in_round() && phase_ != Phase::succeeded;
     const bool runs_on = phase_ == Phase::running && !drain_asked_ && !stopped_by_;
-    actions.emplace_back(agent::TellTurned{.from = *from,
-                                           .to = cluster_.places().at(),
-                                           .epoch = members.epoch,
-                                           .silence = has_seat ? link_.unanswered() : Duration{},
-                                           .keeps_workers = runs_on && members.keeps_round});
+    actions.emplace_back(
+        events::LeaderChanged{.from = *from,
+                              .to = cluster_.places().at(),
+                              .epoch = members.epoch,
+                              .silence = has_seat ? link_.unanswered() : Duration{},
+                              .keeps_workers = runs_on && members.keeps_round});
   }
   cluster_.learn(members.places, actions);
   link_.be_one_of_several(turns());
@@ -442,9 +445,9 @@ void Agent::on(TimePoint, const agent::StandsBy& event, Actions& actions) {
 }
 
 void Agent::standby(TimePoint now, const link::Standby& standby, Actions& actions) {
-  actions.emplace_back(
-      agent::TellDetail{fmt::format("the node at {} is the standby of the master",
-                                    to_string(Endpoint{standby.address, standby.port}))});
+  actions.emplace_back(events::Note{fmt::format("the node at {} is the standby of the master",
+                                                to_string(Endpoint{standby.address, standby.port})),
+                                    LogLevel::debug});
   if (phase_ == Phase::joining && !sealed_) {
     // A spare has no vote, but must know which node to ask. The sender of this message is the
     // leader.
@@ -505,7 +508,7 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
       : was_transferred
           ? "the master is exiting and has transferred leadership: this node is now the leader"
           : "lost the master; this node is the leader now";
-  actions.emplace_back(agent::TellNote{told});
+  actions.emplace_back(events::Note{told});
   actions.emplace_back(agent::Dial{config_.endpoint});
 }
 
@@ -513,7 +516,7 @@ void Agent::on(TimePoint now, const agent::Leads& event, Actions& actions) {
 void Agent::turn_to(TimePoint now, const Endpoint& master, Actions& actions) {
   if (master == config_.endpoint) return;
   if (has_had_seat_) {
-    actions.emplace_back(agent::TellTurned{
+    actions.emplace_back(events::LeaderChanged{
         .from = config_.endpoint, .to = master, .silence = standby_.silence(now)});
   }
   former_masters_.moved(config_.endpoint, master);
@@ -624,7 +627,8 @@ bool Agent::may_doubt_seat(TimePoint now) const {
 void Agent::doubt_seat(TimePoint now, Duration asleep, Actions& actions) {
   if (seat_deadline_) *seat_deadline_ += asleep;
   link_.overslept(now);
-  actions.emplace_back(agent::TellWarning{doubt_text(link_.since_last_ack(now), config_.lease())});
+  actions.emplace_back(
+      events::Note{doubt_text(link_.since_last_ack(now), config_.lease()), LogLevel::warning});
   if (phase_ == Phase::running) workers_.pause(now, asleep, actions);
 }
 
@@ -637,7 +641,7 @@ void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
   }
   if (!held_back.empty() || !has_a_seat_to_lose()) return;  // all workers may have exited with 0
   workers_.resume(now, actions);
-  actions.emplace_back(agent::TellNote{"the master confirmed the seat of this node"});
+  actions.emplace_back(events::Note{"the master confirmed the seat of this node"});
 }
 
 // Since then, other nodes may hold this node's ranks.
@@ -669,7 +673,7 @@ void Agent::ask_how_it_ended(TimePoint now, Actions& actions) {
   seat_deadline_ = now + config_.join_timeout;
   consider_voting();
   const std::string gone = gone_text(now);
-  actions.emplace_back(agent::TellNote{asks_text(gone, config_.join_timeout)});
+  actions.emplace_back(events::Note{asks_text(gone, config_.join_timeout)});
 }
 
 // Kills the workers at once. The node then rejoins as a newcomer if the job can use one. Nothing is
@@ -717,12 +721,12 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   const bool may_transfer = facts_.hosts_coordinator && standby_.exists() && !insisted_;
   if (stopped_by_ && !may_transfer) return exit_by_signal(actions);
   if (job_ends_ && !stopped_by_) {
-    return exit({.code = 1, .reason = reason + "; the job was being stopped"}, actions);
+    return exit({.exit_code = 1, .reason = reason + "; the job was being stopped"}, actions);
   }
   if (!elastic && !may_restart) {
-    return exit({.code = 1, .reason = reason}, actions);
+    return exit({.exit_code = 1, .reason = reason}, actions);
   }
-  actions.emplace_back(agent::TellNote{rejoins_text(reason, config_.join_timeout)});
+  actions.emplace_back(events::Note{rejoins_text(reason, config_.join_timeout)});
   hang_up(now, reason, actions);
   leave_round();
   status_due_ = now + bounds::status_interval;
@@ -760,10 +764,10 @@ void Agent::give_up_if_due(TimePoint now, Actions& actions) {
   if (stopped_by_) {
     exit_by_signal(actions);
   } else if (phase_ == Phase::succeeded) {  // no other node waits for us
-    exit({.code = 1, .reason = done_text(reason)}, actions);
+    exit({.exit_code = 1, .reason = done_text(reason)}, actions);
   } else {
     say(link::Leave{.signal = 0, .reason = reason}, actions);
-    exit({.code = 1, .reason = reason}, actions);
+    exit({.exit_code = 1, .reason = reason}, actions);
   }
 }
 
@@ -798,7 +802,7 @@ void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
   if (in_round() || looks_for_masters()) return;
   if (auto why = checks_.answered(config_, facts_, event.hosts, actions)) {
-    exit({.code = 1, .reason = *std::move(why)}, actions);
+    exit({.exit_code = 1, .reason = *std::move(why)}, actions);
   }
 }
 
@@ -874,7 +878,7 @@ void Agent::forward(TimePoint now, int signal, Actions& actions) {
 // All ranks save, not only those of this node, so the coordinator has to know.
 void Agent::on(TimePoint now, const agent::Noticed& event, Actions& actions) {
   const bool can_save = phase_ == Phase::running && !stopped_by_;
-  actions.emplace_back(agent::TellNote{
+  actions.emplace_back(events::Note{
       fmt::format("note: preemption notice ({}){}", event.what,
                   can_save ? "; asking all ranks to save" : ", with no worker that could save")});
   if (!can_save) return;
@@ -886,18 +890,15 @@ void Agent::exit_by_signal(Actions& actions) {
   const int signal = stopped_by_.value_or(SIGTERM);
   const auto reason =
       stop_reason_.empty() ? fmt::format("asked to stop by {}", signal_name(signal)) : stop_reason_;
-  exit({.code = 128 + signal,
+  exit({.exit_code = 128 + signal,
         .reason = has_had_seat_ ? reason : interrupted_text(signal, phase_ == Phase::dialing)},
        actions);
 }
 
-void Agent::exit(agent::Exit last, Actions& actions) {
+void Agent::exit(events::JobEnded last, Actions& actions) {
   if (phase_ == Phase::over) return;
   phase_.become(Phase::over);
-  if (sealed_) {
-    last.group_rank = sealed_->group_rank;
-    last.had_workers = true;
-  }
+  if (sealed_) last.group_rank = sealed_->group_rank;
   if (link_.up()) actions.emplace_back(agent::HangUp{last.reason});
   actions.emplace_back(std::move(last));
 }
@@ -972,7 +973,7 @@ void Agent::tell_status_if_due(TimePoint now, Actions& actions) {
 
 void Agent::tell_waiting(TimePoint now, Actions& actions) {
   const std::string left = seat_deadline_ ? "; " + seconds_left(now, *seat_deadline_) : "";
-  actions.emplace_back(agent::TellWaiting{whose_word_is_missing() + waiting_for_ + left});
+  actions.emplace_back(events::Waiting{whose_word_is_missing() + waiting_for_ + left});
 }
 
 std::string Agent::whose_word_is_missing() const {

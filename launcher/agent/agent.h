@@ -156,7 +156,7 @@ class Agent {
   void tell_waiting(TimePoint now, Actions& actions);
 
   void say(link::Message message, Actions& actions);
-  void exit(agent::Exit last, Actions& actions);
+  void exit(events::JobEnded last, Actions& actions);
   void exit_by_signal(Actions& actions);
   void forward(TimePoint now, int signal, Actions& actions);
   link::Heartbeat heartbeat(TimePoint now);

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "launcher/failure/diagnosis.h"
-#include "launcher/plan/interfaces.h"
 #include "launcher/plan/plan.h"
+#include "launcher/report/events.h"
 #include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/supervisor.h"
 #include "proto/bounds.h"
@@ -231,87 +231,17 @@ struct SampleWorkers {
   friend bool operator==(const SampleWorkers&, const SampleWorkers&) = default;
 };
 
-// For the console.
-struct TellStarted {
-  link::Sealed sealed;
-  SocketInterfaces sockets;
-  friend bool operator==(const TellStarted&, const TellStarted&) = default;
-};
-struct TellWaiting {
-  std::string reason;
-  friend bool operator==(const TellWaiting&, const TellWaiting&) = default;
-};
-struct TellDraining {
-  supervisor::Draining draining;
-  friend bool operator==(const TellDraining&, const TellDraining&) = default;
-};
-struct TellKilling {
-  supervisor::Killing killing;
-  friend bool operator==(const TellKilling&, const TellKilling&) = default;
-};
-struct TellFailed {
-  supervisor::Failed failed;
-  friend bool operator==(const TellFailed&, const TellFailed&) = default;
-};
-// A failed worker with its diagnosis: for the event log now, and for the final report.
-struct TellDiagnosed {
-  DiagnosedEnd end;
-  link::Failure failure;
-  friend bool operator==(const TellDiagnosed&, const TellDiagnosed&) = default;
-};
-struct TellNote {
-  std::string sentence;
-  friend bool operator==(const TellNote&, const TellNote&) = default;
-};
-// A reply arrived after more than half of the slack that the lease leaves for delays.
-struct TellNearMiss {
-  Duration silence{};
-  Duration lease{};
-  Duration takeover_window{};  // after the lease
-  friend bool operator==(const TellNearMiss&, const TellNearMiss&) = default;
-};
-// Leadership of the job moved to another cpprund of the cluster, or to another node.
-struct TellTurned {
-  Endpoint from;
-  Endpoint to;
-  std::uint64_t epoch = 0;  // 0: the leader is a node
-  // How long a node that still holds its seat went without a reply. Zero: it held none.
-  Duration silence{};
-  bool keeps_workers = false;  // the new leader confirmed the round, so workers run on
-  friend bool operator==(const TellTurned&, const TellTurned&) = default;
-};
-// For verbose output.
-struct TellDetail {
-  std::string sentence;
-  friend bool operator==(const TellDetail&, const TellDetail&) = default;
-};
-struct TellWarning {
-  std::string sentence;
-  friend bool operator==(const TellWarning&, const TellWarning&) = default;
-};
-
-// The last action. If the code is not 0, the reason, the root cause and everything diagnosed since
-// the last Prepare make up the report.
-struct Exit {
-  int code = 0;
-  std::string reason;
-  std::optional<link::Failure> root = {};
-  // Failures in the whole job that followed from the root cause: a sample, and the total.
-  std::vector<link::Consequence> consequences = {};
-  int consequence_count = 0;
-  std::optional<TimeUse> time = {};  // time accounting of all nodes
-  GroupRank group_rank = {};
-  bool had_workers = false;  // false: ended before any worker was started
-  friend bool operator==(const Exit&, const Exit&) = default;
-};
-
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
                            WorkersSeen, Signalled, Noticed, StandsBy, Leads, LeadsUntil, Fenced>;
+// The supervisor's decisions and the events about the job pass through unchanged. JobEnded is the
+// last action. If its code is not 0, the reason, the root cause and everything diagnosed since the
+// last Prepare make up the report.
 using Action =
     std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, TakeOver,
-                 StepDown, Prepare, Work, Examine, ProbeWorld, SampleWorkers, TellStarted,
-                 TellWaiting, TellDraining, TellKilling, TellFailed, TellDiagnosed, TellNote,
-                 TellDetail, TellWarning, TellNearMiss, TellTurned, Exit>;
+                 StepDown, Prepare, Work, Examine, ProbeWorld, SampleWorkers, supervisor::Failed,
+                 supervisor::Draining, supervisor::Killing, events::Note, events::RoundSealed,
+                 events::WorkerFailed, events::Waiting, events::LeaseNearlyMissed,
+                 events::LeaderChanged, events::JobEnded>;
 
 }  // namespace agent
 

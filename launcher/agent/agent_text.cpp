@@ -42,17 +42,6 @@ std::string no_leader_text(const std::string& places, const std::string& why, Du
                      in_seconds(silence));
 }
 
-std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
-                        Duration silence, bool keeps_workers) {
-  std::string facts = epoch != 0 ? fmt::format("epoch {}", epoch) : "";
-  if (silence > Duration{}) {
-    facts += fmt::format("{}{:.1f} s", facts.empty() ? "" : ", ", in_seconds(silence));
-  }
-  if (!facts.empty()) facts = " (" + facts + ")";
-  return fmt::format("leadership moved from {} to {}{}{}", from, to, facts,
-                     keeps_workers ? "; workers were not interrupted" : "");
-}
-
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed) {
   return fmt::format(
       "ignoring the cpprund at {}, which acts as leader of epoch {}: another one became leader in "
@@ -78,14 +67,6 @@ std::string doubt_text(Duration silence, Duration lease) {
 std::string lead_over_text() {
   return "too few nodes have responded to this master within its lease, so its standby may be the "
          "leader";
-}
-
-std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence) {
-  return fmt::format(
-      "the master took {:.1f} s to respond; the lease is {} s; if the response had taken {:.1f} s "
-      "longer, this node would have stopped its workers; if this happens often, set a longer lease "
-      "on every node (--rdzv-conf keep_alive_max_attempt=…)",
-      in_seconds(silence), in_seconds(lease), in_seconds(lease + takeover_window - silence));
 }
 
 std::string rejoins_text(const std::string& reason, Duration timeout) {

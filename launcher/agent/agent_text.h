@@ -28,13 +28,6 @@ std::string slept_text(Duration lease, Duration silence);
 std::string doubt_text(Duration silence, Duration lease);
 std::string lead_over_text();
 
-// A reply arrived `silence` after the request, within the lease and the takeover window after it.
-std::string lease_nearly_missed_text(Duration lease, Duration takeover_window, Duration silence);
-
-// Another cpprund of the cluster is the leader now. `silence`: the time without a reply; zero if no
-// node was affected.
-std::string turned_text(const std::string& from, const std::string& to, std::uint64_t epoch,
-                        Duration silence, bool keeps_workers);
 // A former leader with an older epoch has replied.
 std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 

@@ -139,7 +139,8 @@ void ClusterFailover::not_leading(const link::NotLeading& answer) {
 
 std::string ClusterFailover::reject(std::uint64_t epoch, Actions& actions) {
   std::string reason = stale_text(to_string(places_.at()), epoch, epoch_);
-  if (std::exchange(stale_told_, epoch) != epoch) actions.emplace_back(agent::TellWarning{reason});
+  if (std::exchange(stale_told_, epoch) != epoch)
+    actions.emplace_back(events::Note{reason, LogLevel::warning});
   places_.leads_no_more();
   return reason;
 }
@@ -162,8 +163,9 @@ void ClusterFailover::learn(const std::vector<std::string>& members, Actions& ac
       others.push_back(*place);
     } else {
       actions.emplace_back(
-          agent::TellDetail{fmt::format("the cpprund at {} sent an invalid endpoint: {}",
-                                        to_string(places_.at()), place.error().reason)});
+          events::Note{fmt::format("the cpprund at {} sent an invalid endpoint: {}",
+                                   to_string(places_.at()), place.error().reason),
+                       LogLevel::debug});
     }
   }
   places_.told(std::move(others));

@@ -201,29 +201,28 @@ void LocalWorkers::apply(TimePoint now, const Supervisor::Actions& from, Actions
   std::optional<Outcome> failed;
   bool is_ending = false;
   for (const supervisor::Action& action : from) {
-    std::visit(
-        Overloaded{
-            [&](const supervisor::Failed& m) {
-              actions.emplace_back(agent::TellFailed{m});
-              failed = m.outcome;
-              if (m.outcome.hung_for) pending_failures_.noticed(now, m.outcome.local_rank);
-              pending_failures_.asked(m.outcome.local_rank);
-            },
-            [&](const supervisor::Draining& m) {
-              actions.emplace_back(agent::TellDraining{m});
-              is_ending = true;
-            },
-            [&](const supervisor::Killing& m) { actions.emplace_back(agent::TellKilling{m}); },
-            [&](const supervisor::StillEnding& m) {
-              actions.emplace_back(agent::TellNote{still_ending_text(m, stopped_by_)});
-            },
-            [&](const supervisor::Leftover& m) {
-              actions.emplace_back(agent::TellNote{leftover_text(m, policy_.grace)});
-            },
-            [&](const supervisor::Finished& m) { finished(m, actions); },
-            [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
-        },
-        action);
+    std::visit(Overloaded{
+                   [&](const supervisor::Failed& m) {
+                     actions.emplace_back(m);
+                     failed = m.outcome;
+                     if (m.outcome.hung_for) pending_failures_.noticed(now, m.outcome.local_rank);
+                     pending_failures_.asked(m.outcome.local_rank);
+                   },
+                   [&](const supervisor::Draining& m) {
+                     actions.emplace_back(m);
+                     is_ending = true;
+                   },
+                   [&](const supervisor::Killing& m) { actions.emplace_back(m); },
+                   [&](const supervisor::StillEnding& m) {
+                     actions.emplace_back(events::Note{still_ending_text(m, stopped_by_)});
+                   },
+                   [&](const supervisor::Leftover& m) {
+                     actions.emplace_back(events::Note{leftover_text(m, policy_.grace)});
+                   },
+                   [&](const supervisor::Finished& m) { finished(m, actions); },
+                   [&](const auto& m) { actions.emplace_back(agent::Work{m}); },
+               },
+               action);
   }
   if (is_ending) sample_if_watched(now, actions);
   // The coordinator is notified once the evidence is in: see examined().
@@ -240,15 +239,15 @@ void LocalWorkers::finished(const supervisor::Finished& finished, Actions& actio
       actions.emplace_back(agent::Examine{outcome, unreachable_interface_});
     }
     if (outcome.given_up && !exit_)
-      exit_ = agent::Exit{.code = 1, .reason = unkillable_text(outcome)};
+      exit_ = events::JobEnded{.exit_code = 1, .reason = unkillable_text(outcome)};
   }
-  if (finished.unswept && !exit_) actions.emplace_back(agent::TellNote{unswept_text()});
+  if (finished.unswept && !exit_) actions.emplace_back(events::Note{unswept_text()});
   finished_ = finished;
 }
 
 std::optional<link::Failed> LocalWorkers::examined(Evidence evidence, Actions& actions) {
   auto judged = pending_failures_.judge(std::move(evidence), place_);
-  actions.emplace_back(agent::TellDiagnosed{std::move(judged.end), std::move(judged.failure)});
+  actions.emplace_back(events::WorkerFailed{std::move(judged.failure), std::move(judged.end)});
   return std::move(judged.told);
 }
 

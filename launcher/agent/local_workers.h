@@ -69,7 +69,7 @@ class LocalWorkers {
   struct End {
     bool succeeded = false;                  // all exited with 0, and nothing had to be stopped
     std::optional<link::Failed> left_early;  // to be reported if the other nodes missed it
-    std::optional<agent::Exit> exit;         // see exit_when_gone()
+    std::optional<events::JobEnded> exit;    // see exit_when_gone()
   };
 
   LocalWorkers(EndPolicy policy, std::optional<HeartbeatTimeout> beat_timeout)
@@ -118,7 +118,7 @@ class LocalWorkers {
   void drain_requested(TimePoint now) { pending_failures_.drained(now); }
   // When the workers are gone this node exits like that, instead of staying in the job. Also set
   // if a worker could not be killed: the node must not report that it has drained.
-  void exit_when_gone(agent::Exit exit) { exit_ = std::move(exit); }
+  void exit_when_gone(events::JobEnded exit) { exit_ = std::move(exit); }
   bool exits_when_gone() const { return exit_.has_value(); }
 
   // A client watches the job for `length` from now on.
@@ -153,7 +153,7 @@ class LocalWorkers {
   std::string unreachable_interface_;
   PendingFailures pending_failures_;
   std::optional<supervisor::Finished> finished_;  // set until all evidence has arrived
-  std::optional<agent::Exit> exit_;
+  std::optional<events::JobEnded> exit_;
   link::Drained drained_;
   std::optional<Saving> saving_;
   bool are_paused_ = false;

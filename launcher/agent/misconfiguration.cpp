@@ -398,7 +398,8 @@ void SetupChecks::reached(TimePoint now, const Config& config, const AgentFacts&
   way_.local_address = std::move(local_address);
   if (!facts.hosts_coordinator) return;
   doubt_ = doubt_of_master(config, addresses, facts.interfaces);
-  if (doubt_ && doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+  if (doubt_ && doubt_->strong)
+    actions.emplace_back(events::Note{doubt_->sentence, LogLevel::warning});
   if (config.nodes_max == 1) return;
   rivals_.look_at(now, those_of_others(addresses, facts.interfaces));
 }
@@ -417,7 +418,8 @@ void SetupChecks::sealed(TimePoint now, const std::vector<std::string>& neighbou
     if (sockets.gloo) sockets.said = *better;
   }
   const auto stray = cpprun::unreachable_interface(facts.interfaces, way_, facts.node.environment);
-  if (stray && *stray != unreachable_interface_) actions.emplace_back(agent::TellWarning{*stray});
+  if (stray && *stray != unreachable_interface_)
+    actions.emplace_back(events::Note{*stray, LogLevel::warning});
   unreachable_interface_ = stray.value_or("");
 }
 
@@ -436,7 +438,8 @@ std::optional<std::string> SetupChecks::answered(const Config& config, const Age
   const DuplicateMasterVerdict verdict = judge_rival(config, facts, hosts);
   rivals_.stop();  // The answer will not change within the next few seconds.
   if (verdict.same_job) return verdict.sentence;
-  if (!verdict.sentence.empty()) actions.emplace_back(agent::TellWarning{verdict.sentence});
+  if (!verdict.sentence.empty())
+    actions.emplace_back(events::Note{verdict.sentence, LogLevel::warning});
   return std::nullopt;
 }
 
@@ -447,7 +450,7 @@ void SetupChecks::probe_world(TimePoint now, bool are_running, Actions& actions)
 
 void SetupChecks::seen(TimePoint now, const WorldProbe& look, Actions& actions) {
   if (auto sentence = self_launch_.judge(now, look)) {
-    actions.emplace_back(agent::TellWarning{*std::move(sentence)});
+    actions.emplace_back(events::Note{*std::move(sentence), LogLevel::warning});
   }
 }
 
@@ -458,7 +461,8 @@ std::optional<TimePoint> SetupChecks::next_deadline() const {
 }
 
 void SetupChecks::tell_doubt(Actions& actions) const {
-  if (doubt_ && !doubt_->strong) actions.emplace_back(agent::TellWarning{doubt_->sentence});
+  if (doubt_ && !doubt_->strong)
+    actions.emplace_back(events::Note{doubt_->sentence, LogLevel::warning});
 }
 
 void SetupChecks::explain(const AgentFacts& facts, Evidence& evidence) const {

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "launcher/failure/diagnosis.h"
+#include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/time_use.h"
 
@@ -56,6 +57,46 @@ std::string size_text(const Config& config, const link::Sealed& sealed) {
                      config.local_world_size);
 }
 
+std::string killed_text(const events::WorkerKilled& event) {
+  const std::string seen = event.last_seen.empty() ? "" : "; " + event.last_seen;
+  if (!event.grace) {
+    return fmt::format("killing the worker with local rank {} at once{}", event.local_rank.value,
+                       seen);
+  }
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*event.grace).count();
+  return fmt::format(
+      "killing the worker with local rank {}, which did not exit within {} s "
+      "(--shutdown-timeout){}",
+      event.local_rank.value, seconds, seen);
+}
+
+std::string failed_text(const events::FirstFailure& event) {
+  const Outcome& outcome = event.outcome;
+  const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
+  return fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value, outcome.local_rank.value,
+                     pid, to_text(outcome, event.executable));
+}
+
+std::string lease_nearly_missed_text(const events::LeaseNearlyMissed& event) {
+  return fmt::format(
+      "the master took {:.1f} s to respond; the lease is {} s; if the response had taken {:.1f} s "
+      "longer, this node would have stopped its workers; if this happens often, set a longer lease "
+      "on every node (--rdzv-conf keep_alive_max_attempt=…)",
+      in_seconds(event.silence), in_seconds(event.lease),
+      in_seconds(event.lease + event.takeover_window - event.silence));
+}
+
+std::string leader_changed_text(const events::LeaderChanged& event) {
+  std::string facts = event.epoch != 0 ? fmt::format("epoch {}", event.epoch) : "";
+  if (event.silence > Duration{}) {
+    facts += fmt::format("{}{:.1f} s", facts.empty() ? "" : ", ", in_seconds(event.silence));
+  }
+  if (!facts.empty()) facts = " (" + facts + ")";
+  return fmt::format("leadership moved from {} to {}{}{}", to_string(event.from),
+                     to_string(event.to), facts,
+                     event.keeps_workers ? "; workers were not interrupted" : "");
+}
+
 }  // namespace
 
 std::string ConsoleMessages::line(LogLevel level, const std::string& text) const {
@@ -92,50 +133,32 @@ std::string ConsoleMessages::finished(Duration duration) const {
       fmt::format("cpprun {}: finished after {}", CPPRUN_VERSION, span_text(in_seconds(duration))));
 }
 
-std::string ConsoleMessages::note(const std::string& sentence) const {
-  return line(LogLevel::info, sentence);
+std::string ConsoleMessages::message(LogLevel level, const std::string& sentence) const {
+  return line(level, with_level(level, sentence));
 }
 
-std::string ConsoleMessages::detail(const std::string& sentence) const {
-  return line(LogLevel::debug, sentence);
-}
-
-std::string ConsoleMessages::warning(const std::string& sentence) const {
-  return line(LogLevel::warning, with_level(LogLevel::warning, sentence));
-}
-
-std::string ConsoleMessages::error(const std::string& sentence) const {
-  return line(LogLevel::error, with_level(LogLevel::error, sentence));
-}
-
-std::string ConsoleMessages::waiting(const std::string& reason) const {
-  return line(LogLevel::info, reason.empty() ? "" : "waiting: " + reason);
-}
-
-std::string ConsoleMessages::draining(const supervisor::Draining& action) const {
-  return line(LogLevel::warning, fmt::format("stopping the workers: {}", action.reason));
-}
-
-std::string ConsoleMessages::killing(const supervisor::Killing& action, Duration grace,
-                                     const std::string& last_seen) const {
-  const std::string seen = last_seen.empty() ? "" : "; " + last_seen;
-  if (action.at_once) {
-    return line(LogLevel::warning, fmt::format("killing the worker with local rank {} at once{}",
-                                               action.local_rank.value, seen));
-  }
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(grace).count();
-  return line(LogLevel::warning, fmt::format("killing the worker with local rank {}, which did not "
-                                             "exit within {} s (--shutdown-timeout){}",
-                                             action.local_rank.value, seconds, seen));
-}
-
-std::string ConsoleMessages::failed(const supervisor::Failed& action,
-                                    const std::string& executable) const {
-  const auto& outcome = action.outcome;
-  const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
-  return line(LogLevel::error,
-              fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value,
-                          outcome.local_rank.value, pid, to_text(outcome, executable)));
+std::string ConsoleMessages::text(const events::Event& event) const {
+  return std::visit(
+      Overloaded{
+          [&](const events::Note& m) { return message(m.level, m.sentence); },
+          [&](const events::CoordinatorNoted& m) { return message(m.level, m.text + m.hint); },
+          [&](const events::Waiting& m) {
+            return line(LogLevel::info, m.reason.empty() ? "" : "waiting: " + m.reason);
+          },
+          [&](const events::Draining& m) {
+            return line(LogLevel::warning, "stopping the workers: " + m.reason);
+          },
+          [&](const events::WorkerKilled& m) { return line(LogLevel::warning, killed_text(m)); },
+          [&](const events::FirstFailure& m) { return line(LogLevel::error, failed_text(m)); },
+          [&](const events::LeaseNearlyMissed& m) {
+            return message(LogLevel::warning, lease_nearly_missed_text(m));
+          },
+          [&](const events::LeaderChanged& m) {
+            return line(LogLevel::info, leader_changed_text(m));
+          },
+          [](const auto&) { return std::string(); },
+      },
+      event);
 }
 
 }  // namespace cpprun

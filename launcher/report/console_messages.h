@@ -4,12 +4,12 @@
 // them are shown and how (ConsoleStyle).
 
 #include <string>
-#include <string_view>
 
 #include "launcher/config.h"
 #include "launcher/plan/interfaces.h"
 #include "launcher/plan/program.h"
-#include "launcher/workers/supervisor.h"
+#include "launcher/report/events.h"
+#include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/link/message.h"
 #include "rendezvous/logging.h"
@@ -43,16 +43,10 @@ class ConsoleMessages {
                       const std::string& master_host, const std::string& status_page) const;
   // The job succeeded.
   std::string finished(Duration duration) const;
-  std::string note(const std::string& sentence) const;     // plain
-  std::string detail(const std::string& sentence) const;   // shown only at the most verbose level
-  std::string warning(const std::string& sentence) const;  // e.g. a full log disk
-  std::string error(const std::string& sentence) const;    // cpprun itself cannot continue
-  std::string waiting(const std::string& reason) const;
-  std::string draining(const supervisor::Draining& action) const;
-  // `last_seen`: what the worker was doing; may be empty.
-  std::string killing(const supervisor::Killing& action, Duration grace,
-                      const std::string& last_seen) const;
-  std::string failed(const supervisor::Failed& action, const std::string& executable) const;
+  // A sentence with its level in front, as with_level() does.
+  std::string message(LogLevel level, const std::string& sentence) const;
+  // What is printed of this event.
+  std::string text(const events::Event& event) const;
 
  private:
   std::string for_terminal(const std::string& text) const;

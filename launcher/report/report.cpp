@@ -10,6 +10,7 @@
 
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
+#include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/logging.h"
 
@@ -54,12 +55,39 @@ std::vector<Attempt> Attempts::list(WallTime now) const {
   return all;
 }
 
-void LeaderChanges::add(LeaderChange change) {
-  if (changes_.size() >= leader_changes_max) {
-    changes_.erase(changes_.begin());
-    ++left_out_;
-  }
-  changes_.push_back(std::move(change));
+void ReportFacts::hear(WallTime now, const events::Event& event) {
+  std::visit(Overloaded{
+                 [&](const events::RoundSealed& m) {
+                   restarts = m.sealed.restart_count;
+                   ends.clear();
+                   attempts.begin(now, m.sealed);
+                 },
+                 [&](const events::WorkerFailed& m) {
+                   if (m.failure.cause != told_to_end) attempts.failed(m.failure);
+                   ends.push_back(m.end);
+                 },
+                 [&](const events::Draining& m) { attempts.draining(m.reason); },
+                 [&](const events::RoundJudged& m) { attempts.judged(m.root); },
+                 [&](const events::LeaderChanged& m) {
+                   if (leader_changes.size() >= leader_changes_max) {
+                     leader_changes.erase(leader_changes.begin());
+                     ++leader_changes_left_out;
+                   }
+                   leader_changes.emplace_back(now, m);
+                 },
+                 [&](const events::JobEnded& m) {
+                   ended = now;
+                   exit_code = m.exit_code;
+                   reason = m.reason;
+                   root = m.root;
+                   consequences = m.consequences;
+                   consequence_count = m.consequence_count;
+                   time = m.time;
+                   group_rank = m.group_rank;
+                 },
+                 [](const auto&) {},
+             },
+             event);
 }
 
 namespace {
@@ -300,17 +328,17 @@ std::string elsewhere_line(const ReportFacts& facts) {
 // The last few changes of the leading cpprund.
 std::string leader_lines(const ReportFacts& facts) {
   constexpr std::size_t told_max = 3;
-  const auto& all = facts.leaders.list();
+  const auto& all = facts.leader_changes;
   if (all.empty()) return {};
-  const std::size_t times = all.size() + facts.leaders.left_out();
+  const std::size_t times = all.size() + facts.leader_changes_left_out;
   std::string text =
       fmt::format("cpprun: leadership moved {} time{}", times, times == 1 ? "" : "s");
   const std::size_t first = all.size() - std::min(all.size(), told_max);
   for (std::size_t at = first; at < all.size(); ++at) {
-    text +=
-        fmt::format("{} to {} from {} at {}, {:.3f} s without a response", at == first ? ":" : ";",
-                    all[at].to_place, all[at].from_place, without_end(log_time(all[at].time)),
-                    in_seconds(all[at].silence.value_or(Duration{})));
+    const auto& [time, change] = all[at];
+    text += fmt::format("{} to {} from {} at {}, {:.3f} s without a response",
+                        at == first ? ":" : ";", to_string(change.to), to_string(change.from),
+                        without_end(log_time(time)), in_seconds(change.silence));
   }
   return text + "\n";
 }

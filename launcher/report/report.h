@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The report on a job that failed, and the history it uses: the attempts (Attempts) and the changes
-// of the leader (LeaderChanges).
+// The report on a job that failed, and the attempts that it lists (Attempts).
 
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/failure/diagnosis.h"
+#include "launcher/report/events.h"
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/rank.h"
-#include "rendezvous/status/daemon_snapshot.h"
 
 namespace cpprun {
 
@@ -54,30 +54,16 @@ class Attempts {
 
 inline constexpr std::size_t leader_changes_max = 100;
 
-// The changes of the leading cpprund that this node noticed. Bounded: keeps the last ones.
-class LeaderChanges {
- public:
-  void add(LeaderChange change);
-
-  const std::vector<LeaderChange>& list() const { return changes_; }
-  std::size_t left_out() const { return left_out_; }  // earlier changes that were dropped
-
- private:
-  std::vector<LeaderChange> changes_;
-  std::size_t left_out_ = 0;
-};
-
 // The input of the report on a job that failed: what failed first, where, when and why, its
 // consequences, and where the logs are. The report keeps the lines that tools for torchrun's output
-// look for. Pure.
-
+// look for. Its creator knows the run; hear() adds what happens to the job. Pure.
 struct ReportFacts {
   std::string job;
   std::string entrypoint;             // ResolvedProgram::entrypoint
   std::vector<std::string> program;   // argv of the workers
   std::string interpreter;            // the Python that ran it; empty: none
   std::string host;                   // this node's name
-  GroupRank group_rank;               // this node's
+  GroupRank group_rank;               // this node's, once the job has ended
   bool master = false;                // this node hosts the coordinator, or is node 0
   bool running = false;               // still running; with a reason: being stopped
   int pid = 0;                        // of this cpprun
@@ -86,18 +72,21 @@ struct ReportFacts {
   WallTime started{};                 // when this cpprun started
   WallTime ended{};                   // and when it ended
   std::optional<link::Failure> root;  // the job's first failure, as judged by the coordinator
-  std::vector<DiagnosedEnd> ends;     // this node's workers that failed
+  std::vector<DiagnosedEnd> ends;     // this node's workers that failed, in the current attempt
   // Consequences of the root on all nodes, by time. The list is limited; the count is not.
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
-  std::optional<TimeUse> time = {};    // of all nodes, if the coordinator sent it
-  std::vector<Attempt> attempts = {};  // of the whole job, as known on this node
-  std::size_t attempts_left_out = 0;   // omitted between the first and the last of them
-  LeaderChanges leaders = {};          // changes of the leading cpprund
-  std::string reason;                  // Finish::reason, or why there is no root
-  std::string logs;                    // the run directory; may be empty
-  int utc_offset_seconds = 0;          // offset of this machine's local time
+  std::optional<TimeUse> time = {};  // of all nodes, if the coordinator sent it
+  Attempts attempts = {};            // of the whole job, as known on this node
+  // Changes of the leader that this node noticed: the last ones, and how many came before.
+  std::vector<std::pair<WallTime, events::LeaderChanged>> leader_changes = {};
+  std::size_t leader_changes_left_out = 0;
+  std::string reason;          // JobEnded::reason, or why there is no root
+  std::string logs;            // the run directory; may be empty
+  int utc_offset_seconds = 0;  // offset of this machine's local time
   bool colour = false;
+
+  void hear(WallTime now, const events::Event& event);
 };
 
 // For the end of stderr: in full on the coordinator's node and on the node of the root cause, one

@@ -102,17 +102,19 @@ std::string report_json(const ReportFacts& facts) {
   json["consequence_count"] = facts.consequence_count;
   json["time_use"] = facts.time ? link::readable_json(*facts.time) : OrderedJson(nullptr);
   json["attempts"] = OrderedJson::array();
-  for (const Attempt& each : facts.attempts) json["attempts"].push_back(attempt_json(each));
-  json["attempts_left_out"] = facts.attempts_left_out;
-  json["leader_changes"] = OrderedJson::array();
-  for (const LeaderChange& each : facts.leaders.list()) {
-    json["leader_changes"].push_back({{"time", unix_seconds(each.time)},
-                                      {"from", each.from_place},
-                                      {"to", each.to_place},
-                                      {"epoch", each.epoch},
-                                      {"silence", in_seconds(each.silence.value_or(Duration{}))}});
+  for (const Attempt& each : facts.attempts.list(facts.ended)) {
+    json["attempts"].push_back(attempt_json(each));
   }
-  json["leader_changes_left_out"] = facts.leaders.left_out();
+  json["attempts_left_out"] = facts.attempts.left_out();
+  json["leader_changes"] = OrderedJson::array();
+  for (const auto& [time, each] : facts.leader_changes) {
+    json["leader_changes"].push_back({{"time", unix_seconds(time)},
+                                      {"from", to_string(each.from)},
+                                      {"to", to_string(each.to)},
+                                      {"epoch", each.epoch},
+                                      {"silence", in_seconds(each.silence)}});
+  }
+  json["leader_changes_left_out"] = facts.leader_changes_left_out;
   return to_text(json, 2) + "\n";
 }
 
@@ -150,31 +152,31 @@ struct EventWriter {
   OrderedJson& json;
   const std::string& executable;
 
-  const char* operator()(const event_log::JobStarted& m) const {
+  const char* operator()(const events::JobStarted& m) const {
     json["program"] = m.program;
     json["nodes_min"] = m.nodes_min;
     json["nodes_max"] = m.nodes_max;
     json["workers"] = m.workers;
     return "job_started";
   }
-  const char* operator()(const event_log::RoundSealed& m) const {
+  const char* operator()(const events::RoundSealed& m) const {
     json["restart"] = m.sealed.restart_count;
     json["nodes"] = m.sealed.group_world_size;
     json["world_size"] = m.sealed.world_size;
     json["base_rank"] = m.sealed.base_rank.value;
     return "round_sealed";
   }
-  const char* operator()(const event_log::WorkerStarted& m) const {
+  const char* operator()(const events::WorkerStarted& m) const {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     return "worker_started";
   }
-  const char* operator()(const event_log::WorkerNotStarted& m) const {
+  const char* operator()(const events::WorkerNotStarted& m) const {
     say_worker(m.rank, m.local_rank);
     json["reason"] = m.reason;
     return "worker_not_started";
   }
-  const char* operator()(const event_log::WorkerExited& m) const {
+  const char* operator()(const events::WorkerExited& m) const {
     say_worker(m.rank, m.local_rank);
     json["pid"] = m.pid;
     json["exit_code"] = link::exit_code_of(m.status);
@@ -182,37 +184,37 @@ struct EventWriter {
         m.status.signalled ? OrderedJson(signal_name(m.status.value)) : OrderedJson(nullptr);
     return "worker_exited";
   }
-  const char* operator()(const event_log::WorkerFailed& m) const {
+  const char* operator()(const events::WorkerFailed& m) const {
     json["failure"] = to_json(m.failure, executable);
     return "worker_failed";
   }
-  const char* operator()(const event_log::Draining& m) const {
+  const char* operator()(const events::Draining& m) const {
     json["reason"] = m.reason;
     json["signal"] = signal_name(m.signal);
     return "draining";
   }
-  const char* operator()(const event_log::WorkerKilled& m) const {
+  const char* operator()(const events::WorkerKilled& m) const {
     json["local_rank"] = m.local_rank.value;
     json["last_seen"] = m.last_seen;
     return "worker_killed";
   }
-  const char* operator()(const event_log::Waiting& m) const {
+  const char* operator()(const events::Waiting& m) const {
     json["reason"] = m.reason;
     return "waiting";
   }
-  const char* operator()(const event_log::CoordinatorNoted& m) const {
+  const char* operator()(const events::CoordinatorNoted& m) const {
     json["text"] = m.text;
     return "coordinator_note";
   }
-  const char* operator()(const event_log::NodeChanged& m) const {
-    json["changed_host"] = m.change.host;
-    json["changed_node"] = m.change.rank ? OrderedJson(m.change.rank->value) : OrderedJson(nullptr);
-    if (m.change.kind == coordinator::NodeChange::Kind::joined) return "node_joined";
-    json["reason"] = m.change.reason;
-    return m.change.kind == coordinator::NodeChange::Kind::lost ? "node_lost" : "node_left";
+  const char* operator()(const events::NodeChange& m) const {
+    json["changed_host"] = m.host;
+    json["changed_node"] = m.rank ? OrderedJson(m.rank->value) : OrderedJson(nullptr);
+    if (m.kind == events::NodeChange::Kind::joined) return "node_joined";
+    json["reason"] = m.reason;
+    return m.kind == events::NodeChange::Kind::lost ? "node_lost" : "node_left";
   }
-  const char* operator()(const event_log::Ordered& m) const {
-    const auto& [ticket, command, outcome] = m.answered;
+  const char* operator()(const events::Answered& m) const {
+    const auto& [ticket, command, outcome] = m;
     json["order"] = name_of(command.kind);
     json["by"] = command.by;
     json["reason"] = command.reason;
@@ -226,28 +228,31 @@ struct EventWriter {
     json["said"] = outcome.sentence;
     return "order";
   }
-  const char* operator()(const event_log::LeaseNearlyMissed& m) const {
+  const char* operator()(const events::LeaseNearlyMissed& m) const {
     json["silence"] = in_seconds(m.silence);
     json["lease"] = in_seconds(m.lease);
     return "lease_nearly_missed";
   }
-  const char* operator()(const event_log::LeaderChanged& m) const {
-    json["from"] = m.from;
-    json["to"] = m.to;
+  const char* operator()(const events::LeaderChanged& m) const {
+    json["from"] = to_string(m.from);
+    json["to"] = to_string(m.to);
     json["epoch"] = m.epoch;
     json["silence"] = in_seconds(m.silence);
     return "leader_changed";
   }
-  const char* operator()(const event_log::EventsLost& m) const {
+  const char* operator()(const events::EventsLost& m) const {
     json["count"] = m.count;
     return "events_lost";
   }
-  const char* operator()(const event_log::JobEnded& m) const {
+  const char* operator()(const events::JobEnded& m) const {
     json["exit_code"] = m.exit_code;
     json["reason"] = on_one_line(m.reason);
     json["root"] = m.root ? to_json(*m.root, executable) : OrderedJson(nullptr);
     return "job_ended";
   }
+  const char* operator()(const events::Note&) const { return ""; }
+  const char* operator()(const events::FirstFailure&) const { return ""; }
+  const char* operator()(const events::RoundJudged&) const { return ""; }
 
   void say_worker(Rank rank, LocalRank local_rank) const {
     json["rank"] = rank.value;
@@ -257,8 +262,14 @@ struct EventWriter {
 
 }  // namespace
 
-std::string EventLog::line(WallTime time, const event_log::Event& event) {
-  if (const auto* sealed = std::get_if<event_log::RoundSealed>(&event)) {
+bool is_logged(const events::Event& event) {
+  return !std::holds_alternative<events::Note>(event) &&
+         !std::holds_alternative<events::FirstFailure>(event) &&
+         !std::holds_alternative<events::RoundJudged>(event);
+}
+
+std::string EventLog::line(WallTime time, const events::Event& event) {
+  if (const auto* sealed = std::get_if<events::RoundSealed>(&event)) {
     round_ = sealed->sealed.round;
     group_rank_ = sealed->sealed.group_rank;
   }

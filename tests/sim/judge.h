@@ -132,7 +132,7 @@ class Judge {
   void worker_saves(int node, RoundId round, Rank rank);
 
   void agent_asks(int node);
-  void agent_exits(int node, const agent::Exit& exit);
+  void agent_exits(int node, const events::JobEnded& exit);
   // It sends nothing more: it was killed, or its machine lost power.
   void agent_is_gone(int node) { nodes_[index(node)].gone = true; }
 
@@ -192,7 +192,7 @@ class Judge {
     std::optional<TimePoint> began;  // this cpprun of the node has
     TimePoint went_on{};
     std::optional<TimePoint> drains_since;
-    std::optional<agent::Exit> exit;
+    std::optional<events::JobEnded> exit;
     bool gone = false;
     bool may_be_dismissed = false;  // a command was about it
     int bad_ends = 0;               // of its workers, and losses of the node, in its whole life

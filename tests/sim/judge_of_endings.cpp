@@ -135,20 +135,21 @@ void Judge::check_timeout(int node) {
                                    node, there));
 }
 
-void Judge::agent_exits(int node, const agent::Exit& exit) {
+void Judge::agent_exits(int node, const events::JobEnded& exit) {
   if (exit.reason.starts_with("gave up after")) check_timeout(node);
   NodeRecord& record = nodes_[index(node)];
   record.exit = exit;
   must(!witness_.any_alive_but_stuck(node), fmt::format("node {} ended before its workers", node));
   check_drain_time(node);
   const JobRecord& job = job_of(node);
-  if (exit.code == 0 && !record.was_dismissed) {
+  if (exit.exit_code == 0 && !record.was_dismissed) {
     must(job.has_ended_with_0, fmt::format("node {} ended with 0, and the job had not", node));
   }
   // A node that was asked to leave exits with 0, and its leave reason may be the reason of the job.
   if (job.finish && !record.was_dismissed && exit.reason == job.finish->reason) {
-    must(exit.code == job.finish->exit_code, fmt::format("node {} ended with {}, the job with {}",
-                                                         node, exit.code, job.finish->exit_code));
+    must(exit.exit_code == job.finish->exit_code,
+         fmt::format("node {} ended with {}, the job with {}", node, exit.exit_code,
+                     job.finish->exit_code));
   }
 }
 
@@ -200,7 +201,7 @@ void Judge::another_leads(int job, bool knows_commands) {
 
 std::optional<int> Judge::exit_code_of(int node) const {
   const auto& exit = nodes_[index(node)].exit;
-  return exit ? std::optional<int>{exit->code} : std::nullopt;
+  return exit ? std::optional<int>{exit->exit_code} : std::nullopt;
 }
 
 // How all nodes must have ended if nothing prevented it.
@@ -229,28 +230,28 @@ void Judge::all_is_over() {
       return fault.kind == FaultKind::agent_signalled &&
              std::ranges::find(fault.nodes, node) != fault.nodes.end();
     });
-    must(!must_go_on_ || !record.had_a_seat || record.exit->code == 0 || was_asked_to_end,
-         fmt::format("the master was lost, and node {} ended with {}: {}", node, record.exit->code,
-                     record.exit->reason));
-    must(!must_turn_ || (record.exit->code == 0 && job.restarts == 0),
+    must(!must_go_on_ || !record.had_a_seat || record.exit->exit_code == 0 || was_asked_to_end,
+         fmt::format("the master was lost, and node {} ended with {}: {}", node,
+                     record.exit->exit_code, record.exit->reason));
+    must(!must_turn_ || (record.exit->exit_code == 0 && job.restarts == 0),
          fmt::format("a cpprund with a standby was lost, and node {} ended with {} "
                      "after {} restarts: {}",
-                     node, record.exit->code, job.restarts, record.exit->reason));
+                     node, record.exit->exit_code, job.restarts, record.exit->reason));
     if (is_one_short_restart()) {
-      must(record.exit->code == 0 && job.restarts == 0,
+      must(record.exit->exit_code == 0 && job.restarts == 0,
            fmt::format("cpprund was restarted, and node {} ended with {} after {} "
                        "restarts: {}",
-                       node, record.exit->code, job.restarts, record.exit->reason));
+                       node, record.exit->exit_code, job.restarts, record.exit->reason));
     } else if (scenario_.faults.empty() || scenario_.gentle) {
-      must(record.exit->code == 0 && job.restarts == 0,
+      must(record.exit->exit_code == 0 && job.restarts == 0,
            fmt::format("node {} ended with {} after {} restarts, and nothing that matters had gone "
                        "wrong: {}",
-                       node, record.exit->code, job.restarts, record.exit->reason));
+                       node, record.exit->exit_code, job.restarts, record.exit->reason));
     } else if (orderly && (links_hold || !record.was_fenced)) {
-      const bool as_an_earlier = job.earlier_codes.contains(record.exit->code);
-      must(as_an_earlier || (job.finish && record.exit->code == job.finish->exit_code),
-           fmt::format("node {} ended with {}, and not as its job: {}", node, record.exit->code,
-                       record.exit->reason));
+      const bool as_an_earlier = job.earlier_codes.contains(record.exit->exit_code);
+      must(as_an_earlier || (job.finish && record.exit->exit_code == job.finish->exit_code),
+           fmt::format("node {} ended with {}, and not as its job: {}", node,
+                       record.exit->exit_code, record.exit->reason));
     }
   }
 }

@@ -231,7 +231,7 @@ void Node::perform(const agent::Action& action) {
     universe_.trace.line(universe_.time.now(), "node {} hangs up: {}", number_, end->reason);
     if (coordinator_ != nullptr) coordinator_->local_agent_left();
     hang_up(end->breaks);
-  } else if (const auto* started = std::get_if<agent::TellStarted>(&action)) {
+  } else if (const auto* started = std::get_if<events::RoundSealed>(&action)) {
     port_.begin_round(started->sealed.round);
     workers_.begin_round(round_of(started->sealed));
   } else if (const auto* work = std::get_if<agent::Work>(&action)) {
@@ -242,9 +242,9 @@ void Node::perform(const agent::Action& action) {
     post(agent::WorkersSeen{});
   } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
     examine(look->outcome);
-  } else if (std::holds_alternative<agent::TellDraining>(action)) {
+  } else if (std::holds_alternative<supervisor::Draining>(action)) {
     universe_.judge.agent_drains(number_);
-  } else if (const auto* last = std::get_if<agent::Exit>(&action)) {
+  } else if (const auto* last = std::get_if<events::JobEnded>(&action)) {
     exit(*last);
   }
 }
@@ -393,9 +393,9 @@ void Node::machine_died() {
   end_process();
 }
 
-void Node::exit(const agent::Exit& last) {
+void Node::exit(const events::JobEnded& last) {
   exit_ = last;
-  universe_.trace.line(universe_.time.now(), "node {} ends with {}: {}", number_, last.code,
+  universe_.trace.line(universe_.time.now(), "node {} ends with {}: {}", number_, last.exit_code,
                        last.reason);
   universe_.judge.agent_exits(number_, last);
   if (coordinator_ == nullptr) {

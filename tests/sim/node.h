@@ -71,7 +71,7 @@ class Node {
   bool is_calm(RoundId round) const;
   void hang_up(bool breaks = false);
   void examine(const Outcome& outcome);
-  void exit(const agent::Exit& last);
+  void exit(const events::JobEnded& last);
   void rest(std::optional<TimePoint> deadline);
   void arm(std::optional<TimePoint> deadline);
   void tell_watchdog();
@@ -98,7 +98,7 @@ class Node {
   std::uint64_t timer_ = 0;
   std::optional<TimePoint> fence_;  // the watchdog's deadline, by the machine's clock
   bool watchdog_fired_ = false;     // the agent does not know it yet
-  std::optional<agent::Exit> exit_;
+  std::optional<events::JobEnded> exit_;
 };
 
 }  // namespace cpprun::sim

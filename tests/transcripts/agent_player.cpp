@@ -37,34 +37,39 @@ std::string to_text(const agent::Action& action) {
           },
           [](const agent::ProbeWorld&) { return std::string{"look at the world"}; },
           [](const agent::SampleWorkers&) { return std::string{"look at the workers"}; },
-          [](const agent::TellStarted& m) {
+          [](const events::RoundSealed& m) {
             return fmt::format("tell: round {} has started", m.sealed.round.value);
           },
-          [](const agent::TellWaiting& m) { return "tell: waiting: " + m.reason; },
-          [](const agent::TellDraining& m) {
-            return fmt::format("tell: ending the workers by {}: {}", signal_text(m.draining.signal),
-                               m.draining.reason);
+          [](const events::Waiting& m) { return "tell: waiting: " + m.reason; },
+          [](const supervisor::Draining& m) {
+            return fmt::format("tell: ending the workers by {}: {}", signal_text(m.signal),
+                               m.reason);
           },
-          [](const agent::TellKilling& m) {
-            return fmt::format("tell: killing {}", m.killing.local_rank.value);
+          [](const supervisor::Killing& m) {
+            return fmt::format("tell: killing {}", m.local_rank.value);
           },
-          [](const agent::TellFailed& m) {
-            return fmt::format("tell: rank {} failed", m.failed.outcome.rank.value);
+          [](const supervisor::Failed& m) {
+            return fmt::format("tell: rank {} failed", m.outcome.rank.value);
           },
-          [](const agent::TellDiagnosed& m) {
+          [](const events::WorkerFailed& m) {
             return fmt::format("tell: what ended rank {} is {}", m.failure.rank.value,
                                m.failure.cause);
           },
-          [](const agent::TellDetail& m) { return "detail: " + m.sentence; },
-          [](const agent::TellNote& m) { return "tell: " + m.sentence; },
-          [](const agent::TellNearMiss& m) {
+          [](const events::Note& m) {
+            const char* const level = m.level == LogLevel::warning ? "warn: "
+                                      : m.level == LogLevel::debug ? "detail: "
+                                                                   : "tell: ";
+            return level + m.sentence;
+          },
+          [](const events::LeaseNearlyMissed& m) {
             return fmt::format("tell: silent for {} ms", m.silence / 1ms);
           },
-          [](const agent::TellWarning& m) { return "warn: " + m.sentence; },
-          [](const agent::TellTurned& m) {
+          [](const events::LeaderChanged& m) {
             return fmt::format("tell: turned to {}, epoch {}", m.to.host, m.epoch);
           },
-          [](const agent::Exit& m) { return fmt::format("exit {}: {}", m.code, m.reason); },
+          [](const events::JobEnded& m) {
+            return fmt::format("exit {}: {}", m.exit_code, m.reason);
+          },
       },
       action);
 }

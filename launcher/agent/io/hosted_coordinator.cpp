@@ -202,7 +202,10 @@ std::string HostedCoordinator::job_of_restart_state() const {
 void HostedCoordinator::keep_restart_state() {
   const auto& path = inputs_.config.restart_state_file;
   if (path.empty()) return;
-  restart_state_.emplace(context_, *inputs_.side, path, job_of_restart_state(), callbacks_.warn);
+  restart_state_.emplace(context_, *inputs_.side, path, job_of_restart_state(),
+                         [this](const std::string& sentence) {
+                           callbacks_.note({sentence, LogLevel::warning});
+                         });
 }
 
 // What the job used before this run, if there is a --restart-state file.
@@ -212,7 +215,7 @@ Result<RestartState> HostedCoordinator::take_restart_state() {
   auto before = RestartStateFile::read(path, job_of_restart_state(), *inputs_.side);
   if (!before) return before;
   keep_restart_state();
-  if (before->restarts_used > 0) callbacks_.note(goes_on_text(before->restarts_used, path));
+  if (before->restarts_used > 0) callbacks_.note({goes_on_text(before->restarts_used, path)});
   return before;
 }
 
@@ -267,7 +270,7 @@ Result<int> HostedCoordinator::stand_by(const std::string& text) {
     standby_ = std::move(server);
     standby_port_ = own.endpoint.port = listening->port;
     const auto open = security_.has_secret() ? std::nullopt : open_port_note(own, inputs_.host);
-    if (open) callbacks_.note(*open);
+    if (open) callbacks_.note({*open});
   }
   standby_->succeed(*std::move(record));
   return standby_port_;

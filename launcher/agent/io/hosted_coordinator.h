@@ -69,8 +69,7 @@ class HostedCoordinator {
     // leader() is a server that has become the leader: the workers have to use its store.
     std::function<void()> leads;
     // For the console.
-    std::function<void(const std::string& sentence)> note;
-    std::function<void(const std::string& sentence)> warn;
+    std::function<void(const events::Note&)> note;
   };
 
   // `inputs` and `security` must outlive this object.

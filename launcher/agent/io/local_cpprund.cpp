@@ -198,7 +198,8 @@ class RendezvousSupervisor {
     if (options_.secrets_in_hand.empty()) return true;
     auto secrets = find_secrets("-", environment_);
     if (!secrets) {
-      say(messages_.error("the rendezvous of this node has no secret: " + secrets.error().reason));
+      say(messages_.message(
+          LogLevel::error, "the rendezvous of this node has no secret: " + secrets.error().reason));
       return false;
     }
     options_.secrets_in_hand = *std::move(secrets);
@@ -217,7 +218,7 @@ class RendezvousSupervisor {
                self);
     }
     if (pid_ < 0) {
-      say(messages_.warning(no_process().value().reason));
+      say(messages_.message(LogLevel::warning, no_process().value().reason));
       return false;
     }
     write_secrets(options_.secrets_in_hand, keys->writes);
@@ -265,15 +266,19 @@ class RendezvousSupervisor {
     pid_ = -1;
     if (Clock::now() - started_ > restarts_forgotten) restarts_ = 0;
     if (++restarts_ > restarts_max) {
-      say(messages_.error(fmt::format(
-          "the rendezvous process of this node {}, {} times in a row; it is not started again\n"
-          "  hint: the job runs as long as another node hosts it; see the messages above for the "
-          "cause, and start this node again",
-          what, restarts_)));
+      say(messages_.message(
+          LogLevel::error,
+          fmt::format(
+              "the rendezvous process of this node {}, {} times in a row; it is not started again\n"
+              "  hint: the job runs as long as another node hosts it; see the messages above for "
+              "the "
+              "cause, and start this node again",
+              what, restarts_)));
       return false;
     }
     const auto pause = std::min(restart_pause * (1 << (restarts_ - 1)), restart_pause_max);
-    say(messages_.warning(
+    say(messages_.message(
+        LogLevel::warning,
         fmt::format("the rendezvous process of this node {}; restarting it in {:.1f} s ({} of {})",
                     what, in_seconds(pause), restarts_, restarts_max)));
     restart_at_ = Clock::now() + pause;

@@ -35,7 +35,8 @@ void leave_report(const RunInputs& inputs, const Refusal& refusal) {
   facts.exit_code = refusal.code;
   facts.reason = refusal.reason;
   const auto left = inputs.output_files.leave_report(report_json(facts), "." + inputs.host);
-  if (!left) report_error(ConsoleMessages{inputs.style}.error(left.error().reason));
+  if (!left)
+    report_error(ConsoleMessages{inputs.style}.message(LogLevel::error, left.error().reason));
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ ReportFacts facts_before_the_start(const RunInputs& inputs) {
 
 int refuse(const RunInputs& inputs, const Refusal& refusal) {
   leave_report(inputs, refusal);
-  report_error(ConsoleMessages{inputs.style}.error(refusal.reason));
+  report_error(ConsoleMessages{inputs.style}.message(LogLevel::error, refusal.reason));
   return refusal.code;
 }
 

@@ -66,9 +66,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
 
 WorkerRuntime::Callbacks Runtime::callbacks_of_workers() {
   return {.post = [this](Agent::Event event) { post(std::move(event)); },
-          .note = [this](const event_log::Event& event) { note(event); },
-          .warn = [this](const std::string& sentence) { warn(sentence); },
-          .error = [this](const std::string& sentence) { say_error(sentence); },
+          .publish = [this](const events::Event& event) { publish(event); },
           .spared_ended =
               [this](int pid) {
                 if (pid == watchdog_.pid()) replace_watchdog();
@@ -77,17 +75,17 @@ WorkerRuntime::Callbacks Runtime::callbacks_of_workers() {
 }
 
 HostedCoordinator::Callbacks Runtime::callbacks_of_hosted() {
+  const auto publish = [this](const events::Event& event) { this->publish(event); };
   return {
       .server = {.to_local_agent = {},
                  .note = [this](const Note& note) { hear_coordinator(note); },
                  .done =
                      [this] {
-                       if (exit_) leave_when_everything_is_said();
+                       if (exit_code_) leave_when_everything_is_said();
                      },
-                 .node_changed =
-                     [this](const auto& change) { note(event_log::NodeChanged{change}); },
-                 .round_over = [this](const auto& root) { attempts_.judged(root); },
-                 .ordered = [this](const auto& answered) { note(event_log::Ordered{answered}); },
+                 .node_changed = publish,
+                 .round_over = [publish](const auto& root) { publish(events::RoundJudged{root}); },
+                 .ordered = publish,
                  .events_wanted = [this] { tell_kept(); },
                  .door_opened = [this](const std::string& path) { watchdog_.set_door(path); }},
       .post = [this](Agent::Event event) { post(std::move(event)); },
@@ -97,8 +95,7 @@ HostedCoordinator::Callbacks Runtime::callbacks_of_hosted() {
             describe_job();
             reopen_local_store();
           },
-      .note = [this](const std::string& sentence) { say(sentence); },
-      .warn = [this](const std::string& sentence) { warn(sentence); }};
+      .note = publish};
 }
 
 // The watchdog kills processes that are still there after a job that had to give some up.
@@ -113,28 +110,36 @@ Runtime::~Runtime() {
 }
 
 int Runtime::run() {
-  started_ = wall_now();
+  report_ = {.job = inputs_.config.job,
+             .entrypoint = inputs_.program.entrypoint,
+             .program = inputs_.program.argv,
+             .interpreter = inputs_.program.interpreter,
+             .host = inputs_.host,
+             .pid = ::getpid(),
+             .started = wall_now(),
+             .utc_offset_seconds = inputs_.utc_offset_seconds,
+             .colour = inputs_.style.colour};
+  const auto& arguments = inputs_.config.program.arguments;
+  report_.program.insert(report_.program.end(), arguments.begin(), arguments.end());
   inputs_.output_files.serve(context_, [this](const std::string& sentence) { warn(sentence); });
   if (const auto opened = open(); !opened) {
-    const agent::Exit last{.code = 1, .reason = opened.error().reason};
-    say_error(last.reason);
-    leave_report(report_facts(last));
+    fail(opened.error().reason);
     leave_when_everything_is_said();
     context_.run();
     return 1;
   }
-  for (const std::string& note : inputs_.config.notes) say(note);
-  if (!status_page().empty()) pump_.say(messages_.detail("status page: " + status_page()));
+  for (const std::string& each : inputs_.config.notes) note(each);
+  if (!status_page().empty()) note("status page: " + status_page(), LogLevel::debug);
   if (hosted_.leader() != nullptr && !security_.has_secret()) {
     const auto open = open_port_note(inputs_.config, inputs_.config.endpoint.host);
-    if (open) say(*open);
+    if (open) note(*open);
   }
   for (const std::string& name : signals_->not_handled()) {
     warn(fmt::format("the signal {} cannot be handled", name));
   }
   inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
   watch_for_notice();
-  note(event_log::JobStarted{.program = inputs_.program.argv,
+  publish(events::JobStarted{.program = inputs_.program.argv,
                              .nodes_min = inputs_.config.nodes_min,
                              .nodes_max = inputs_.config.nodes_max,
                              .workers = inputs_.config.local_world_size});
@@ -146,15 +151,20 @@ int Runtime::run() {
   } catch (const std::bad_alloc&) {
     return break_off("out of memory");
   }
-  return exit_ ? exit_->code : 1;
+  return exit_code_.value_or(1);
+}
+
+// It ends without a decision of the agent, and not because of a worker.
+void Runtime::fail(const std::string& reason) {
+  note(reason, LogLevel::error);
+  report_.hear(wall_now(), events::JobEnded{.exit_code = 1, .reason = reason});
+  leave_report();
 }
 
 // The system denied a resource to cpprun itself in the middle of a job. The agent can no longer
 // run; the workers are killed together with their owner.
 int Runtime::break_off(const std::string& why) {
-  const agent::Exit last{.code = 1, .reason = "cpprun itself cannot continue: " + why};
-  say_error(last.reason);
-  leave_report(report_facts(last));
+  fail("cpprun itself cannot continue: " + why);
   context_.restart();
   leave_within(bounds::console_timeout_pressed);
   agent_.end();
@@ -174,12 +184,12 @@ void Runtime::signalled(int signal, const SignalSender& sender) {
   const auto by = ended_by(signal, sender, inputs_.environment, wall_now());
   const auto from = to_text(sender);
   if (!from.empty() || !by.who.empty()) {
-    say(fmt::format("{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
-                    by.who.empty() ? "" : ": " + by.who,
-                    by.hint.empty() ? "" : "\n  hint: " + by.hint));
+    note(fmt::format("{}{}{}{}", signal_name(signal), from.empty() ? "" : " came from " + from,
+                     by.who.empty() ? "" : ": " + by.who,
+                     by.hint.empty() ? "" : "\n  hint: " + by.hint));
   }
   // Only output is left to write, so a second signal need not wait for its reader.
-  if (exit_ && asks_to_end(signal)) return leave_within(bounds::console_timeout_pressed);
+  if (exit_code_ && asks_to_end(signal)) return leave_within(bounds::console_timeout_pressed);
   is_asked_to_end_ = is_asked_to_end_ || asks_to_end(signal);
   post(agent::Signalled{signal, by.who});
 }
@@ -210,6 +220,7 @@ Result<void> Runtime::open() {
   std::vector<int> spared = {watchdog_.pid()};
   if (inputs_.rendezvous_pid > 0) spared.push_back(inputs_.rendezvous_pid);
   if (const auto opened = workers_.open(std::move(spared)); !opened) return opened;
+  report_.logs = workers_.run_directory();
   take_signals();
   describe_job();
   const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
@@ -237,13 +248,10 @@ Result<void> Runtime::open() {
 // To clients of the coordinator in this process.
 void Runtime::describe_job() {
   if (hosted_.leader() == nullptr) return;
-  std::vector<std::string> command = inputs_.program.argv;
-  const auto& arguments = inputs_.config.program.arguments;
-  command.insert(command.end(), arguments.begin(), arguments.end());
   // Not from the user database, which may be on a server that does not respond.
   const auto* const user = find_variable(inputs_.environment, "USER");
   hosted_.leader()->set_hosted_job(
-      {.command = public_command_text(command),
+      {.command = public_command_text(report_.program),
        .user = user == nullptr ? fmt::format("uid {}", ::geteuid()) : plain_line(*user),
        .log_directory = workers_.run_directory()});
 }
@@ -272,7 +280,8 @@ Result<void> Runtime::open_local_store() {
 
 void Runtime::reopen_local_store() {
   if (const auto opened = open_local_store(); !opened) {
-    say_error("the workers of this node cannot reach their store: " + opened.error().reason);
+    note("the workers of this node cannot reach their store: " + opened.error().reason,
+         LogLevel::error);
   }
 }
 
@@ -282,20 +291,17 @@ void Runtime::hear_coordinator(const Note& said) {
   const std::string text =
       said.peer ? fmt::format("{} {}: {}", said.peer_is, said.peer->text(), said.text) : said.text;
   // A client that simply disconnects is normal; workers do it all the time.
-  if (said.ordinary) return pump_.say(messages_.detail(text));
+  if (said.ordinary) return note(text, LogLevel::debug);
   if (!said.of_job && !unidentified_connections_.pass(boot_now(), said.text, pump_.is_behind())) {
     unidentified_timer_.arm(unidentified_connections_.next_deadline());
     return;
   }
-  note(event_log::CoordinatorNoted{text});
-  const bool is_warning = said.level <= LogLevel::warning;
-  pump_.say(is_warning ? messages_.warning(text) : messages_.note(text));
+  publish(events::CoordinatorNoted{text, std::max(said.level, LogLevel::warning)});
 }
 
 void Runtime::tell_held_back(TimePoint until) {
   for (const std::string& line : unidentified_connections_.advance(until)) {
-    note(event_log::CoordinatorNoted{line});
-    say(line);
+    publish(events::CoordinatorNoted{line});
   }
   unidentified_timer_.arm(unidentified_connections_.next_deadline());
 }
@@ -340,7 +346,7 @@ void Runtime::replace_watchdog() {
                           : watchdog_.start_again();
   if (posted) {
     workers_.spare(watchdog_.pid());
-    say("the watchdog of this cpprun was killed; another one has taken over");
+    note("the watchdog of this cpprun was killed; another one has taken over");
     return;
   }
   warn(fmt::format(
@@ -351,29 +357,39 @@ void Runtime::replace_watchdog() {
 
 // The supervisor restarts a cpprund that exits. Here the supervisor itself has exited.
 void Runtime::rendezvous_ended() {
-  if (exit_) return;
-  const std::string text = fmt::format(
-      "the supervisor of this node's rendezvous process (pid {}) exited; this node can no longer "
-      "host the job",
-      inputs_.rendezvous_pid);
-  note(event_log::CoordinatorNoted{text});
-  warn(text + "\n  hint: the job runs as long as another node hosts it; start this node again");
+  if (exit_code_) return;
+  publish(events::CoordinatorNoted{
+      .text = fmt::format("the supervisor of this node's rendezvous process (pid {}) exited; this "
+                          "node can no longer host the job",
+                          inputs_.rendezvous_pid),
+      .level = LogLevel::warning,
+      .hint = "\n  hint: the job runs as long as another node hosts it; start this node again"});
+}
+
+// To all listeners. The event file has an event before the console.
+void Runtime::publish(const events::Event& event) {
+  const WallTime now = wall_now();
+  report_.hear(now, event);
+  if (is_logged(event)) log(now, event);
+  pump_.say(messages_.text(event));
 }
 
 // Formatting a line costs as much as a few system calls, so skip it if nothing consumes the line.
-void Runtime::note(const event_log::Event& event) {
+void Runtime::log(WallTime now, const events::Event& event) {
   const bool on_console = inputs_.config.logs.events_on_console;
   auto* const leader = hosted_.leader();
   const bool is_shown = leader != nullptr && leader->shows_events();
   const bool is_wanted = on_console || inputs_.output_files.keeps_events();
   if (!is_wanted && !is_shown) return;
   if (!is_wanted && !leader->is_watched()) {
-    kept_.emplace_back(wall_now(), event);
-    if (kept_.size() > bounds::events_unsaid_max) tell_kept();
+    kept_.emplace_back(now, event);
+    // The evidence of a failure may be large; its line is not.
+    const bool is_large = std::holds_alternative<events::WorkerFailed>(event);
+    if (is_large || kept_.size() > bounds::events_unsaid_max) tell_kept();
     return;
   }
   tell_kept();
-  const auto line = inputs_.output_files.line(event);
+  const auto line = inputs_.output_files.line(now, event);
   if (is_shown) leader->tell_event(line);
   if (on_console) pump_.say(line);
   inputs_.output_files.append(line);
@@ -407,35 +423,19 @@ void Runtime::perform(const agent::Action& action) {
                  [&](const agent::Stand& m) { hosted_.stand(m.own); },
                  [&](const agent::TakeOver& m) { hosted_.take_over(m.own); },
                  [&](const agent::StepDown&) { step_down(); },
-                 [&](const agent::Prepare& m) {
-                   ends_.clear();
-                   workers_.prepare(m);
-                 },
+                 [&](const agent::Prepare& m) { workers_.prepare(m); },
                  [&](const agent::Work& m) { workers_.work(m); },
                  [&](const agent::Examine& m) { workers_.examine(m); },
                  [&](const agent::ProbeWorld&) {
                    workers_.probe_world(leader == nullptr || leader->store_was_asked());
                  },
                  [&](const agent::SampleWorkers& m) { workers_.sample_workers(m); },
-                 [&](const agent::TellWaiting& m) {
-                   note(event_log::Waiting{m.reason});
-                   pump_.say(messages_.waiting(m.reason));
-                 },
-                 [&](const agent::TellFailed& m) {
-                   const LocalRank rank = m.failed.outcome.local_rank;
-                   // Before any signal is sent, while it is still visible where the worker hangs.
-                   if (m.failed.outcome.hung_for) workers_.look_before_kill(rank);
-                   pump_.say(messages_.failed(m.failed, workers_.spec(rank).argv.front()));
-                 },
-                 [&](const agent::TellNote& m) { say(m.sentence); },
-                 [&](const agent::TellDetail& m) { pump_.say(messages_.detail(m.sentence)); },
-                 [&](const agent::TellWarning& m) { warn(m.sentence); },
-                 [&](const agent::TellNearMiss& m) {
-                   note(event_log::LeaseNearlyMissed{m.silence, m.lease});
-                   warn(lease_nearly_missed_text(m.lease, m.takeover_window, m.silence));
-                 },
-                 [&](const agent::Exit& m) { exit(m); },
-                 [&](const auto& m) { tell(m); },
+                 [&](const supervisor::Failed& m) { seen(m); },
+                 [&](const supervisor::Draining& m) { seen(m); },
+                 [&](const supervisor::Killing& m) { seen(m); },
+                 [&](const events::RoundSealed& m) { begin_round(m); },
+                 [&](const events::JobEnded& m) { exit(m); },
+                 [&](const auto& event) { publish(event); },
              },
              action);
 }
@@ -453,18 +453,16 @@ void Runtime::step_down() {
   reopen_local_store();
 }
 
-void Runtime::tell(const agent::TellStarted& action) {
-  if (action.sealed.restart_count > restarts_) announce_report("");
-  client_.begin_round(action.sealed.round);
-  restarts_ = action.sealed.restart_count;
-  group_rank_ = action.sealed.group_rank;
-  attempts_.begin(wall_now(), action.sealed);
-  note(event_log::RoundSealed{action.sealed});
-  pump_.say(messages_.started(inputs_.config, action.sealed, inputs_.program, action.sockets,
+void Runtime::begin_round(const events::RoundSealed& event) {
+  const link::Sealed& sealed = event.sealed;
+  if (sealed.restart_count > report_.restarts) announce_report("");
+  client_.begin_round(sealed.round);
+  publish(event);
+  pump_.say(messages_.started(inputs_.config, sealed, inputs_.program, event.sockets,
                               inputs_.config.endpoint.host, status_page()));
-  if (action.sealed.round != RoundNumber{1} || group_rank_ != GroupRank{}) return;
+  if (sealed.round != RoundNumber{1} || sealed.group_rank != GroupRank{}) return;
   // Once in a job.
-  if (const auto note = threads_note(inputs_.config, inputs_.environment)) say(*note);
+  if (const auto threads = threads_note(inputs_.config, inputs_.environment)) note(*threads);
 }
 
 // Its address; empty if this process does not serve it.
@@ -472,63 +470,53 @@ std::string Runtime::status_page() const {
   return hosted_.leader() == nullptr ? std::string() : hosted_.leader()->status_page();
 }
 
-void Runtime::tell(const agent::TellDraining& action) {
-  note(event_log::Draining{action.draining.reason, action.draining.signal});
-  pump_.say(messages_.draining(action.draining));
-  attempts_.draining(action.draining.reason);
-  workers_.look_at_beats();  // read how long nothing was saved while the workers still report it
+// The workers' state is inspected before any signal is sent: it shows where they hang, and how long
+// nothing was saved.
+void Runtime::seen(const supervisor::Failed& action) {
+  const LocalRank rank = action.outcome.local_rank;
+  if (action.outcome.hung_for) workers_.look_before_kill(rank);
+  publish(events::FirstFailure{action.outcome, workers_.spec(rank).argv.front()});
+}
+
+void Runtime::seen(const supervisor::Draining& action) {
+  publish(action);
+  workers_.look_at_beats();
   // The sender of the stop request may wait less time than the workers are given, so write the
   // report now. Post it, because the workers must be signalled first and a disk may hang.
-  asio::post(context_, [this, reason = action.draining.reason] {
-    if (!exit_) announce_report(reason);
+  asio::post(context_, [this, reason = action.reason] {
+    if (!exit_code_) announce_report(reason);
   });
 }
 
-// Called before the signal is sent, while the worker's state can still be inspected.
-void Runtime::tell(const agent::TellKilling& action) {
-  const LocalRank rank = action.killing.local_rank;
-  const std::string seen = workers_.look_before_kill(rank);
-  note(event_log::WorkerKilled{rank, seen});
-  pump_.say(messages_.killing(action.killing, inputs_.config.grace, seen));
-}
-
-void Runtime::tell(const agent::TellDiagnosed& action) {
-  note(event_log::WorkerFailed{action.failure});
-  if (action.failure.cause != told_to_end) attempts_.failed(action.failure);
-  ends_.push_back(action.end);
-}
-
-void Runtime::tell(const agent::TellTurned& action) {
-  const std::string from = to_string(action.from);
-  const std::string to = to_string(action.to);
-  note(event_log::LeaderChanged{from, to, action.epoch, action.silence});
-  leaders_.add({.time = wall_now(),
-                .from_place = from,
-                .to_place = to,
-                .epoch = action.epoch,
-                .silence = action.silence});
-  say(turned_text(from, to, action.epoch, action.silence, action.keeps_workers));
+void Runtime::seen(const supervisor::Killing& action) {
+  const std::string seen = workers_.look_before_kill(action.local_rank);
+  const auto grace = action.at_once ? std::nullopt : std::optional(inputs_.config.grace);
+  publish(events::WorkerKilled{action.local_rank, seen, grace});
 }
 
 // --- the end -------------------------------------------------------------------------------------
 
-void Runtime::exit(const agent::Exit& action) {
-  exit_ = action;
+void Runtime::exit(const events::JobEnded& event) {
+  exit_code_ = event.exit_code;
   tell_held_back(TimePoint::max());
-  if (exit_->root) attempts_.judged(*exit_->root);
-  const auto facts = report_facts(*exit_);
-  note(event_log::JobEnded{exit_->code, exit_->reason, facts.root});
+  auto last = event;
+  if (last.root) {
+    publish(events::RoundJudged{*last.root});
+    if (last.root->time == WallTime{}) last.root->time = wall_now();
+  }
+  publish(last);
+  report_.master = hosted_.leader() != nullptr || last.group_rank == GroupRank{};
   // Stopped on request, rejected, or the master is lost: no worker of this job is to blame.
-  pump_.say(exit_->code == 0 ? messages_.finished(facts.ended - facts.started)
-            : facts.root     ? report(facts)
-                             : messages_.error(facts.reason));
-  leave_report(facts);
+  pump_.say(last.exit_code == 0 ? messages_.finished(report_.ended - report_.started)
+            : last.root         ? report(report_)
+                                : messages_.message(LogLevel::error, last.reason));
+  leave_report();
   ++files_to_leave_;
   inputs_.output_files.finish_events([this] { file_is_left(); });
   ++files_to_leave_;
-  const bool goes_on = exit_->code != 0;
+  const bool goes_on = last.exit_code != 0;
   if (!hosted_.finish_restart_state(goes_on, [this] { file_is_left(); })) file_is_left();
-  if (exit_->root) leave_error_file(*exit_->root);
+  if (last.root) leave_error_file(*last.root);
   // Its content has been read by now. If a worker had to be given up, the directory stays until the
   // end.
   if (workers_.none_is_left()) watchdog_.give_up_directory();
@@ -544,46 +532,15 @@ void Runtime::exit(const agent::Exit& action) {
   });
 }
 
-ReportFacts Runtime::report_facts(const agent::Exit& last) const {
-  ReportFacts facts{.job = inputs_.config.job,
-                    .entrypoint = inputs_.program.entrypoint,
-                    .program = inputs_.program.argv,
-                    .interpreter = inputs_.program.interpreter,
-                    .host = inputs_.host,
-                    .group_rank = last.group_rank,
-                    .master = hosted_.leader() != nullptr || last.group_rank == GroupRank{},
-                    .pid = ::getpid(),
-                    .exit_code = last.code,
-                    .restarts = restarts_,
-                    .started = started_,
-                    .ended = wall_now(),
-                    .root = last.root,
-                    .ends = ends_,
-                    .consequences = last.consequences,
-                    .consequence_count = last.consequence_count,
-                    .time = last.time,
-                    .attempts = attempts_.list(wall_now()),
-                    .attempts_left_out = attempts_.left_out(),
-                    .leaders = leaders_,
-                    .reason = last.reason,
-                    .logs = workers_.run_directory(),
-                    .utc_offset_seconds = inputs_.utc_offset_seconds,
-                    .colour = inputs_.style.colour};
-  const auto& arguments = inputs_.config.program.arguments;
-  facts.program.insert(facts.program.end(), arguments.begin(), arguments.end());
-  if (facts.root && facts.root->time == WallTime{}) facts.root->time = facts.ended;
-  return facts;
-}
-
-void Runtime::leave_report(const ReportFacts& facts) {
+void Runtime::leave_report() {
   if (!inputs_.output_files.keeps_report()) return;
-  const auto beside = fmt::format(".node{}", facts.group_rank.value);
+  const auto beside = fmt::format(".node{}", report_.group_rank.value);
   ++files_to_leave_;
   inputs_.output_files.leave_report_later(
-      report_json(facts), beside, [this](const Result<std::string>& left) {
+      report_json(report_), beside, [this](const Result<std::string>& left) {
         const auto& wanted = inputs_.config.logs.report_file;
         if (!left) {
-          say_error(left.error().reason);
+          note(left.error().reason, LogLevel::error);
         } else if (*left != wanted) {
           warn(fmt::format("--report: another node writes to \"{}\"; this node's report is \"{}\"",
                            wanted, *left));
@@ -595,8 +552,10 @@ void Runtime::leave_report(const ReportFacts& facts) {
 // Writes that the job runs, or why its workers are being stopped.
 void Runtime::announce_report(const std::string& reason) {
   if (!inputs_.output_files.keeps_report()) return;
-  auto facts = report_facts(agent::Exit{.reason = reason});
+  auto facts = report_;
   facts.running = true;
+  facts.reason = reason;
+  facts.ended = wall_now();
   inputs_.output_files.announce_report_later(report_json(facts));
 }
 
@@ -604,7 +563,7 @@ void Runtime::announce_report(const std::string& reason) {
 void Runtime::leave_error_file(const link::Failure& root) {
   const std::string* path = find_variable(inputs_.environment, contract::error_file);
   if (path == nullptr || path->empty()) return;
-  for (const DiagnosedEnd& end : ends_) {
+  for (const DiagnosedEnd& end : report_.ends) {
     const Evidence& each = end.evidence();
     if (each.outcome.rank != root.rank || each.error_text.empty()) continue;
     const auto text = with_exit_code(each.error_text, link::exit_code_of(root.status));

@@ -46,6 +46,7 @@ class Runtime {
 
  private:
   int break_off(const std::string& why);
+  void fail(const std::string& reason);
   Result<void> open();
   Result<void> open_coordinator();
   Result<void> open_local_store();
@@ -67,23 +68,22 @@ class Runtime {
 
   void perform(const agent::Action& action);
   void stand_by(const agent::StandBy& action);
-  void tell(const agent::TellStarted& action);
-  void tell(const agent::TellDraining& action);
-  void tell(const agent::TellKilling& action);
-  void tell(const agent::TellDiagnosed& action);
-  void tell(const agent::TellTurned& action);
-  void exit(const agent::Exit& action);
+  void seen(const supervisor::Failed& action);
+  void seen(const supervisor::Draining& action);
+  void seen(const supervisor::Killing& action);
+  void begin_round(const events::RoundSealed& event);
+  void exit(const events::JobEnded& event);
 
-  // For the console.
-  void say(const std::string& sentence) { pump_.say(messages_.note(sentence)); }
-  void warn(const std::string& sentence) { pump_.say(messages_.warning(sentence)); }
-  void say_error(const std::string& sentence) { pump_.say(messages_.error(sentence)); }
-  void note(const event_log::Event& event);
+  void publish(const events::Event& event);
+  void note(std::string sentence, LogLevel level = LogLevel::info) {
+    publish(events::Note{std::move(sentence), level});
+  }
+  void warn(std::string sentence) { note(std::move(sentence), LogLevel::warning); }
+  void log(WallTime now, const events::Event& event);
   void tell_kept();
-  ReportFacts report_facts(const agent::Exit& last) const;
   std::string status_page() const;
   void describe_job();
-  void leave_report(const ReportFacts& facts);
+  void leave_report();
   void announce_report(const std::string& reason);
   void leave_error_file(const link::Failure& root);
   void file_is_left();
@@ -110,16 +110,11 @@ class Runtime {
   AsyncTask error_file_;      // for the parent of cpprun
   Driver<Agent> agent_;
 
-  int watchdogs_started_ = 0;       // replacements for killed watchdogs
-  std::optional<TimePoint> fence_;  // last value sent to the watchdog
-  std::vector<DiagnosedEnd> ends_;  // failed workers of the current attempt
-  WallTime started_{};
-  Attempts attempts_;
-  LeaderChanges leaders_;
-  std::vector<std::pair<WallTime, event_log::Event>> kept_;  // for clients that watch later
-  GroupRank group_rank_{};               // of this node, in the last sealed round
-  int restarts_ = 0;                     // of the job, as of the last sealed round
-  std::optional<agent::Exit> exit_;      // the agent's last action
+  int watchdogs_started_ = 0;                             // replacements for killed watchdogs
+  std::optional<TimePoint> fence_;                        // last value sent to the watchdog
+  ReportFacts report_;                                    // as of now
+  std::vector<std::pair<WallTime, events::Event>> kept_;  // for clients that watch later
+  std::optional<int> exit_code_;                          // set by the agent's last action
   int files_to_leave_ = 0;               // report, events, error file: writes in progress
   std::optional<Duration> flush_after_;  // timeout for the consoles once the files are written
   bool leaving_ = false;

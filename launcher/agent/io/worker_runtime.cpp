@@ -104,7 +104,7 @@ WorkerProcesses::Callbacks WorkerRuntime::callbacks_of_processes() {
   return {
       .exited =
           [this](LocalRank rank, link::ExitStatus status) {
-            callbacks_.note(event_log::WorkerExited{spec(rank).rank, rank, pid_of(rank), status});
+            callbacks_.publish(events::WorkerExited{spec(rank).rank, rank, pid_of(rank), status});
             tell(supervisor::Exited{rank, status, wall_now()});
           },
       .group_gone =
@@ -134,7 +134,7 @@ void WorkerRuntime::prepare(const agent::Prepare& action) {
   const Duration timeout =
       alone ? bounds::disk_timeout_at_end : Duration(bounds::disk_timeout_meanwhile);
   if (const auto made = logs_->prepare(specs_, *inputs_.side, timeout); !made) {
-    callbacks_.error(made.error().reason);
+    callbacks_.publish(events::Note{made.error().reason, LogLevel::error});
     no_room_ = SpawnError{SpawnStage::log_directory, made.error().error_number};
     return;
   }
@@ -167,10 +167,11 @@ void WorkerRuntime::work(const agent::Work& action) {
 
 void WorkerRuntime::deliver(const supervisor::SignalWorker& action) {
   if (processes_->signal_worker(action.local_rank, action.signal)) return;
-  callbacks_.warn(
+  callbacks_.publish(events::Note{
       fmt::format("rank {} has no handler for {}, which would kill it, so it was not asked to "
                   "save: install a handler in the worker before its first step",
-                  spec(action.local_rank).rank.value, signal_name(action.signal)));
+                  spec(action.local_rank).rank.value, signal_name(action.signal)),
+      LogLevel::warning});
 }
 
 void WorkerRuntime::look_at_beats() {
@@ -182,7 +183,7 @@ void WorkerRuntime::spawn(WorkerSpec spec) {
   // Overrides an inherited value: if cpprun is itself a worker, that file is cpprun's.
   spec.variables[std::string(heartbeat_variable)] = heartbeat_files_.make(rank);
   const auto failed = [&](const SpawnError& error) {
-    callbacks_.note(event_log::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
+    callbacks_.publish(events::WorkerNotStarted{spec.rank, rank, to_text(error.stage)});
     tell(supervisor::SpawnFailed{rank, error, wall_now()});
   };
   if (no_room_) return failed(*no_room_);
@@ -196,7 +197,7 @@ void WorkerRuntime::spawn(WorkerSpec spec) {
   }
   watchdog_.add_group(*pid);
   pid_of(rank) = *pid;
-  callbacks_.note(event_log::WorkerStarted{spec.rank, rank, *pid});
+  callbacks_.publish(events::WorkerStarted{spec.rank, rank, *pid});
   tell(supervisor::Started{rank, *pid});
 }
 
@@ -204,10 +205,12 @@ void WorkerRuntime::examine(const agent::Examine& action) {
   const auto hear = [this, stray = action.unreachable_interface](Evidence evidence, bool whole) {
     evidence.host_facts.unreachable_interface = stray;
     if (!whole) {
-      callbacks_.warn(fmt::format(
-          "the files of rank {} could not be read within {} s and are missing in the report: the "
-          "disk of the logs, of TMPDIR or of the directory cpprun was started in hangs",
-          evidence.outcome.rank.value, bounds::evidence_timeout.count()));
+      callbacks_.publish(events::Note{
+          fmt::format("the files of rank {} could not be read within {} s and are missing in the "
+                      "report: the disk of the logs, of TMPDIR or of the directory cpprun was "
+                      "started in hangs",
+                      evidence.outcome.rank.value, bounds::evidence_timeout.count()),
+          LogLevel::warning});
     }
     callbacks_.post(agent::Examined{std::move(evidence)});
   };

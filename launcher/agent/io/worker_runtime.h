@@ -16,7 +16,7 @@
 #include "launcher/failure/io/evidence_collector.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
-#include "launcher/report/report_json.h"
+#include "launcher/report/events.h"
 #include "launcher/workers/io/gpu_sampler.h"
 #include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
@@ -36,10 +36,7 @@ class WorkerRuntime {
  public:
   struct Callbacks {
     std::function<void(Agent::Event)> post;
-    std::function<void(const event_log::Event&)> note;
-    // For the console.
-    std::function<void(const std::string& sentence)> warn;
-    std::function<void(const std::string& sentence)> error;
+    std::function<void(const events::Event&)> publish;
     // A child of cpprun that is not a worker has exited.
     std::function<void(int pid)> spared_ended;
   };

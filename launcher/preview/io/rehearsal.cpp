@@ -64,7 +64,7 @@ int rehearse_on_hosts(fanout::Request request, const RunInputs& inputs, bool as_
   std::map<int, std::string> said;
   const ConsoleMessages messages{inputs.style};
   const auto say = [&](const std::string& sentence, bool is_error) {
-    const auto text = is_error ? messages.warning(sentence) : messages.note(sentence);
+    const auto text = messages.message(is_error ? LogLevel::warning : LogLevel::info, sentence);
     std::fputs(text.c_str(), stderr);
   };
   const auto members = request.wanted.members;

@@ -319,18 +319,14 @@ void OutputFiles::serve(asio::io_context& context, EventFile::Tell tell) {
   }
 }
 
-std::string OutputFiles::line(WallTime time, const event_log::Event& event) {
+std::string OutputFiles::line(WallTime time, const events::Event& event) {
   if (!event_log_) return {};
   return event_log_->line(time, event);
 }
 
-std::string OutputFiles::line(const event_log::Event& event) {
-  return line(wall_now(), event);
-}
-
 void OutputFiles::append(const std::string& line) {
   if (const auto lost = events_.take_lost(); lost > 0) {
-    events_.append(this->line(event_log::EventsLost{lost}));
+    events_.append(this->line(wall_now(), events::EventsLost{lost}));
   }
   events_.append(line);
 }

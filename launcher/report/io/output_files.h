@@ -103,8 +103,7 @@ class OutputFiles {
   // Identifies this node in the events; call once before the first.
   void begin(EventSource source) { event_log_.emplace(std::move(source)); }
   // The line for an event at that time; empty before `begin`.
-  std::string line(WallTime time, const event_log::Event& event);
-  std::string line(const event_log::Event& event);  // for the current time
+  std::string line(WallTime time, const events::Event& event);
   // Appends a line. If lines were dropped before it, an EventsLost line comes first.
   void append(const std::string& line);
 

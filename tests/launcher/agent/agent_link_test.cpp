@@ -20,9 +20,9 @@ namespace {
 constexpr Duration own_lease = 3s - bounds::fence_margin;
 
 std::string reason_of(const Agent::Actions& actions) {
-  const auto last = all<agent::Exit>(actions);
+  const auto last = all<events::JobEnded>(actions);
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 1);
+  CHECK(last[0].exit_code == 1);
   return last[0].reason;
 }
 
@@ -63,14 +63,14 @@ TEST_CASE("an answer just before the lease expires is reported as a near miss") 
   stage.run();
   // In time: a heartbeat's own interval and half of what the lease leaves beside it.
   const auto in_time = stage.heard(t0 + 1900ms, link::Heartbeat{.sent = 1s});
-  CHECK(all<agent::TellNearMiss>(in_time).empty());
+  CHECK(all<events::LeaseNearlyMissed>(in_time).empty());
   const auto late = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 2s});
-  REQUIRE(all<agent::TellNearMiss>(late).size() == 1);
-  CHECK(all<agent::TellNearMiss>(late)[0].silence == 2500ms);
-  CHECK(all<agent::TellNearMiss>(late)[0].lease == 3s);
+  REQUIRE(all<events::LeaseNearlyMissed>(late).size() == 1);
+  CHECK(all<events::LeaseNearlyMissed>(late)[0].silence == 2500ms);
+  CHECK(all<events::LeaseNearlyMissed>(late)[0].lease == 3s);
   // A second answer from the same delay is not reported again.
   const auto with_it = stage.heard(t0 + 3500ms, link::Heartbeat{.sent = 3s});
-  CHECK(all<agent::TellNearMiss>(with_it).empty());
+  CHECK(all<events::LeaseNearlyMissed>(with_it).empty());
 }
 
 // The node connects again, and the coordinator answers its first heartbeat.
@@ -139,7 +139,7 @@ TEST_CASE("a node that was suspended with its watchdog pauses its workers and as
   CHECK(stage.agent.overdue_at() > t0 + 63s);
   SUBCASE("answered") {
     const auto answered = stage.heard(t0 + 61s, link::Heartbeat{.sent = 60s});
-    CHECK(all<agent::TellNearMiss>(answered).empty());
+    CHECK(all<events::LeaseNearlyMissed>(answered).empty());
     REQUIRE(work<supervisor::SignalGroup>(answered).size() == 1);
     CHECK(work<supervisor::SignalGroup>(answered)[0].signal == SIGCONT);
     CHECK(work<supervisor::SignalGroup>(stage.agent.advance(t0 + 62s)).empty());
@@ -166,8 +166,8 @@ TEST_CASE("a node that was suspended with its watchdog pauses its workers and as
   }
   SUBCASE("not answered when its worker has ended well: it asks how the job ended") {
     stage.end_worker(t0 + 60s, {});
-    CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 61s)).empty());
-    CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 63s)).size() == 1);
+    CHECK(notes(stage.agent.advance(t0 + 61s)).empty());
+    CHECK(notes(stage.agent.advance(t0 + 63s)).size() == 1);
     CHECK(stage.agent.next_deadline() > t0 + 63s);
   }
   SUBCASE("asked to drain: workers have to run to end in order") {
@@ -187,8 +187,8 @@ TEST_CASE("a node that was suspended for almost a lease also asks for its seat")
   const TimePoint awake = t0 + 1s + own_lease + 1ms;
   REQUIRE(awake < *stage.agent.overdue_at());
   const auto doubts = stage.agent.advance(awake);
-  REQUIRE(all<agent::TellWarning>(doubts).size() == 1);
-  CHECK(all<agent::TellWarning>(doubts)[0].sentence ==
+  REQUIRE(notes<LogLevel::warning>(doubts).size() == 1);
+  CHECK(notes<LogLevel::warning>(doubts)[0].sentence ==
         "this node was suspended: no response from the master for 2.8 s, with a lease of 3 s; its "
         "workers are paused until the master confirms their seat");
   REQUIRE(work<supervisor::SignalGroup>(doubts).size() == 1);
@@ -378,8 +378,8 @@ TEST_CASE(
   config.node_rank = 0;
   Stage stage{true, config};
   const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
-  REQUIRE(all<agent::TellWarning>(up).size() == 1);
-  CHECK(all<agent::TellWarning>(up)[0].sentence.find(
+  REQUIRE(notes<LogLevel::warning>(up).size() == 1);
+  CHECK(notes<LogLevel::warning>(up)[0].sentence.find(
             "the master's address 10.0.0.1 is not assigned to this machine") == 0);
   CHECK(said<link::Join>(up).size() == 1);
   REQUIRE(stage.agent.next_deadline() == t0);
@@ -396,9 +396,9 @@ TEST_CASE(
   SUBCASE("another master of the same job answers") {
     const auto answered =
         stage.agent.handle(t0, agent::Answered{{.job = "j", .host = "alpha", .pid = 7}});
-    REQUIRE(all<agent::Exit>(answered).size() == 1);
-    CHECK(all<agent::Exit>(answered)[0].code == 1);
-    CHECK(all<agent::Exit>(answered)[0].reason.find("two masters") == 0);
+    REQUIRE(all<events::JobEnded>(answered).size() == 1);
+    CHECK(all<events::JobEnded>(answered)[0].exit_code == 1);
+    CHECK(all<events::JobEnded>(answered)[0].reason.find("two masters") == 0);
   }
   SUBCASE("no master answers: it probes again until the round begins") {
     CHECK(all<agent::AskWhoHosts>(stage.agent.advance(t0 + 5s)).size() == 1);
@@ -412,11 +412,11 @@ TEST_CASE("a master on loopback warns while it waits for nodes, and when it give
   config.endpoint.host = "127.0.0.1";
   Stage stage{true, config};
   const auto up = stage.agent.handle(t0, agent::LinkUp{"127.0.0.1", {"127.0.0.1"}});
-  CHECK(all<agent::TellWarning>(up).empty());
-  const auto waited = all<agent::TellWarning>(stage.agent.advance(t0 + 2s));
+  CHECK(notes<LogLevel::warning>(up).empty());
+  const auto waited = notes<LogLevel::warning>(stage.agent.advance(t0 + 2s));
   REQUIRE(waited.size() == 1);
   CHECK(waited[0].sentence.find("127.0.0.1 is only reachable from this machine") == 0);
-  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 600s));
+  const auto last = all<events::JobEnded>(stage.agent.advance(t0 + 600s));
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason.find(waited[0].sentence) != std::string::npos);
 }
@@ -424,7 +424,7 @@ TEST_CASE("a master on loopback warns while it waits for nodes, and when it give
 TEST_CASE("a master that cannot resolve its own name warns and resolves again") {
   Stage stage{true};
   CHECK(stage.agent.handle(t0, agent::LinkDown{"Host not found"}).empty());
-  const auto waiting = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  const auto waiting = all<events::Waiting>(stage.agent.advance(t0 + 2s));
   REQUIRE(waiting.size() == 1);
   CHECK(waiting[0].reason.find("cannot resolve \"10.0.0.1\" (Host not found)") == 0);
   CHECK(said<link::Join>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
@@ -433,11 +433,11 @@ TEST_CASE("a master that cannot resolve its own name warns and resolves again") 
 TEST_CASE("a node refused at its own address reports that no coordinator runs on this machine") {
   Stage stage;
   stage.agent.handle(t0, agent::LinkDown{"connection refused", {"10.0.0.2"}, true});
-  const auto own = all<agent::TellWaiting>(stage.agent.advance(t0 + 2s));
+  const auto own = all<events::Waiting>(stage.agent.advance(t0 + 2s));
   REQUIRE(own.size() == 1);
   CHECK(own[0].reason.find("is this machine (--node-rank=1)") != std::string::npos);
   stage.agent.handle(t0 + 2s, agent::LinkDown{"no answer within 5 s", {"10.0.0.1"}});
-  const auto other = all<agent::TellWaiting>(stage.agent.advance(t0 + 7s));
+  const auto other = all<events::Waiting>(stage.agent.advance(t0 + 7s));
   REQUIRE(other.size() == 1);
   CHECK(other[0].reason ==
         "no response from the master at 10.0.0.1:29500: no answer within 5 s; 593 s left");

@@ -86,13 +86,13 @@ TEST_CASE("a notice goes to workers that handle the signal, and stops nothing") 
 TEST_CASE("a preemption notice reaches the coordinator once, or later if the link is down") {
   Stage stage;
   const auto early = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
-  CHECK(all<agent::TellNote>(early)[0].sentence ==
+  CHECK(notes(early)[0].sentence ==
         "note: preemption notice (file /run/preempt), with no worker that could save");
   stage.run();
   const auto actions = stage.agent.handle(t0, agent::Noticed{"file /run/preempt"});
   REQUIRE(said<link::Heartbeat>(actions).size() == 1);
   CHECK(said<link::Heartbeat>(actions)[0].notice == "file /run/preempt");
-  CHECK(all<agent::TellNote>(actions)[0].sentence ==
+  CHECK(notes(actions)[0].sentence ==
         "note: preemption notice (file /run/preempt); asking all ranks to save");
   const auto next = said<link::Heartbeat>(stage.agent.advance(t0 + 1s));
   REQUIRE(next.size() == 1);
@@ -115,16 +115,15 @@ TEST_CASE("a dismissal of a drained node is reported with its author, and the ex
   stage.heard(t0 + 1s, link::Drain{first, "uid 0 (root) drained node 1 on beta"});
   stage.end_worker(t0 + 2s, {.signalled = true, .value = SIGTERM});
   const auto last = stage.heard(t0 + 2s, link::Dismissed{"uid 0 (root) drained node 1 on beta"});
-  REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].code == 0);
-  CHECK(all<agent::TellNote>(last)[0].sentence ==
-        "this node leaves the job: uid 0 (root) drained node 1 on beta");
+  REQUIRE(all<events::JobEnded>(last).size() == 1);
+  CHECK(all<events::JobEnded>(last)[0].exit_code == 0);
+  CHECK(notes(last)[0].sentence == "this node leaves the job: uid 0 (root) drained node 1 on beta");
 }
 
 TEST_CASE("a dismissal ends a waiting node, and is ignored while workers run") {
   Stage waiting;
   waiting.join();
-  CHECK(all<agent::Exit>(waiting.heard(t0, link::Dismissed{"a test"}))[0].code == 0);
+  CHECK(all<events::JobEnded>(waiting.heard(t0, link::Dismissed{"a test"}))[0].exit_code == 0);
   Stage running;
   running.run();
   CHECK(running.heard(t0, link::Dismissed{"a test"}).empty());
@@ -137,7 +136,7 @@ TEST_CASE("a node that has succeeded leaves as drained when it is asked to stop"
   const auto leaving = stage.agent.handle(t0 + 1s, agent::Signalled{SIGTERM});
   CHECK(said<link::Leave>(leaving).size() == 1);
   CHECK(said<link::Drained>(leaving) == std::vector{link::Drained{first}});
-  CHECK(all<agent::Exit>(leaving).size() == 1);
+  CHECK(all<events::JobEnded>(leaving).size() == 1);
 }
 
 }  // namespace agent_orders_test

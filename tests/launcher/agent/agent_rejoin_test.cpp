@@ -35,9 +35,9 @@ TEST_CASE("an elastic node that was cut off stops its workers and rejoins as a n
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   const auto out = stage.end_worker(t0 + 4s, killed);
-  CHECK(all<agent::Exit>(out).empty());
-  REQUIRE(all<agent::TellNote>(out).size() == 1);
-  CHECK(all<agent::TellNote>(out)[0].sentence ==
+  CHECK(all<events::JobEnded>(out).empty());
+  REQUIRE(notes(out).size() == 1);
+  CHECK(notes(out)[0].sentence ==
         "lost contact with master 10.0.0.1:29500: no message from the master (no response for 2.8 "
         "s); rejoining (timeout 600 s)");
   CHECK(all<agent::Dial>(stage.agent.advance(t0 + 5s)).size() == 1);
@@ -54,10 +54,10 @@ TEST_CASE("a rejoining node gives up after join_timeout, and reports what was mi
   stage.end_worker(t0 + 4s, killed);
   stage.agent.advance(t0 + 5s);
   stage.agent.handle(t0 + 5s, agent::LinkDown{"connection refused"});
-  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 603s)).empty());
-  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 604s));
+  CHECK(all<events::JobEnded>(stage.agent.advance(t0 + 603s)).empty());
+  const auto last = all<events::JobEnded>(stage.agent.advance(t0 + 604s));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 1);
+  CHECK(last[0].exit_code == 1);
   CHECK(last[0].reason ==
         "gave up after 600 s: no response from the master at 10.0.0.1:29500: connection refused");
 }
@@ -68,7 +68,7 @@ TEST_CASE(
   config.restarts.max = 1;
   Stage stage(false, config);
   fall_silent(stage);
-  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, killed)).empty());
+  CHECK(all<events::JobEnded>(stage.end_worker(t0 + 4s, killed)).empty());
 
   Stage spent(false, config);
   spent.join();
@@ -78,11 +78,11 @@ TEST_CASE(
   spent.worker(t0, supervisor::Started{LocalRank{0}, 100});
   spent.pass(t0 + 2750ms);
   // Rejoining uses no restart, and the other nodes wait for it.
-  CHECK(all<agent::Exit>(spent.end_worker(t0 + 4s, killed)).empty());
+  CHECK(all<events::JobEnded>(spent.end_worker(t0 + 4s, killed)).empty());
 
   Stage never(false, two_nodes());
   fall_silent(never);
-  CHECK(all<agent::Exit>(never.end_worker(t0 + 4s, killed)).size() == 1);
+  CHECK(all<events::JobEnded>(never.end_worker(t0 + 4s, killed)).size() == 1);
 }
 
 TEST_CASE("a link that comes up after the lease does not resume: the workers are stopped first") {
@@ -112,8 +112,9 @@ TEST_CASE("a node that has lost its seat sends nothing, however long its workers
   Stage::append(given_up, swept);
   CHECK(said<link::Heartbeat>(given_up).empty());
   CHECK(said<link::Failed>(given_up).empty());
-  REQUIRE(all<agent::Exit>(given_up).size() == 1);
-  CHECK(all<agent::Exit>(given_up)[0].reason.find("uninterruptible sleep") != std::string::npos);
+  REQUIRE(all<events::JobEnded>(given_up).size() == 1);
+  CHECK(all<events::JobEnded>(given_up)[0].reason.find("uninterruptible sleep") !=
+        std::string::npos);
 }
 
 TEST_CASE("a running node whose seat is rejected stops its workers, then rejoins") {
@@ -121,22 +122,22 @@ TEST_CASE("a running node whose seat is rejected stops its workers, then rejoins
   stage.run();
   const auto refused = stage.heard(t0 + 1s, link::Refused{"round 1 does not go on here"});
   CHECK(work<supervisor::SignalGroup>(refused).size() == 1);
-  CHECK(all<agent::Exit>(refused).empty());
-  CHECK(all<agent::Exit>(stage.end_worker(t0 + 2s, killed)).empty());
+  CHECK(all<events::JobEnded>(refused).empty());
+  CHECK(all<events::JobEnded>(stage.end_worker(t0 + 2s, killed)).empty());
   stage.agent.advance(t0 + 3s);
   const auto back = stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(back).size() == 1);
   // For a new node a rejection is final.
-  CHECK(all<agent::Exit>(stage.heard(t0 + 3s, link::Refused{"no seat"})).size() == 1);
+  CHECK(all<events::JobEnded>(stage.heard(t0 + 3s, link::Refused{"no seat"})).size() == 1);
 }
 
 TEST_CASE("a node that is asked to stop while it is cut off does not rejoin") {
   Stage stage(false, one_or_two_nodes());
   fall_silent(stage);
   stage.agent.handle(t0 + 3s, agent::Signalled{SIGTERM});
-  const auto last = all<agent::Exit>(stage.end_worker(t0 + 4s, killed));
+  const auto last = all<events::JobEnded>(stage.end_worker(t0 + 4s, killed));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 143);
+  CHECK(last[0].exit_code == 143);
 }
 
 TEST_CASE("a spare that lost its master waits for join_timeout only") {
@@ -144,7 +145,7 @@ TEST_CASE("a spare that lost its master waits for join_timeout only") {
   stage.join();
   stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
   stage.agent.handle(t0 + 24h, agent::LinkDown{"connection reset"});
-  const auto last = all<agent::Exit>(stage.agent.advance(t0 + 24h + 600s));
+  const auto last = all<events::JobEnded>(stage.agent.advance(t0 + 24h + 600s));
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason ==
         "gave up after 600 s: no response from the master at 10.0.0.1:29500: connection reset");
@@ -156,7 +157,7 @@ TEST_CASE("a running node that receives waiting keeps its seat, however long it 
   stage.heard(t0, link::Waiting{.reason = "a new leader is being elected"});
   for (TimePoint now = t0; now < t0 + 700s; now += 1s) {
     stage.answered(now);
-    CHECK(all<agent::Exit>(stage.agent.advance(now)).empty());
+    CHECK(all<events::JobEnded>(stage.agent.advance(now)).empty());
   }
 }
 
@@ -176,12 +177,12 @@ TEST_CASE("a node that has succeeded waits for the job's result after the lease 
   CHECK_FALSE(stage.agent.overdue_at());
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
   const auto over = stage.agent.advance(t0 + 3s);
-  CHECK(all<agent::Exit>(over).empty());
-  REQUIRE(all<agent::TellNote>(over).size() == 1);
-  CHECK(all<agent::TellNote>(over)[0].sentence ==
+  CHECK(all<events::JobEnded>(over).empty());
+  REQUIRE(notes(over).size() == 1);
+  CHECK(notes(over)[0].sentence ==
         "lost contact with master 10.0.0.1:29500: connection reset (no response for 3.0 s); every "
         "worker of this node exited with 0; querying the result of the job (timeout 600 s)");
-  CHECK(all<agent::TellNote>(stage.agent.advance(t0 + 4s)).empty());
+  CHECK(notes(stage.agent.advance(t0 + 4s)).empty());
   const auto back = stage.agent.handle(t0 + 60s, agent::LinkUp{"10.0.0.2"});
   REQUIRE(said<link::Join>(back).size() == 1);
   CHECK(said<link::Join>(back)[0].after == first);
@@ -189,9 +190,9 @@ TEST_CASE("a node that has succeeded waits for the job's result after the lease 
   CHECK(said<link::Join>(back)[0].done);
   CHECK(said<link::Succeeded>(back).size() == 1);
   const auto last =
-      all<agent::Exit>(stage.heard(t0 + 60s, link::Finish{.reason = "every worker finished"}));
+      all<events::JobEnded>(stage.heard(t0 + 60s, link::Finish{.reason = "every worker finished"}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 0);
+  CHECK(last[0].exit_code == 0);
 }
 
 TEST_CASE(
@@ -212,9 +213,9 @@ TEST_CASE(
     reason = "the master at 10.0.0.1:29500 rejected this node: round 1 is not known here";
   }
   CHECK(said<link::Leave>(out).empty());
-  REQUIRE(all<agent::Exit>(out).size() == 1);
-  CHECK(all<agent::Exit>(out)[0].code == 1);
-  CHECK(all<agent::Exit>(out)[0].reason ==
+  REQUIRE(all<events::JobEnded>(out).size() == 1);
+  CHECK(all<events::JobEnded>(out)[0].exit_code == 1);
+  CHECK(all<events::JobEnded>(out)[0].reason ==
         "every worker of this node exited with 0, but the result of the job is unknown here: " +
             reason);
 }
@@ -238,11 +239,10 @@ TEST_CASE("a node that joins a finished job without ever having had a seat exits
   Stage stage;
   stage.join();
   const auto over = stage.heard(t0 + 1s, link::Finish{.reason = "every worker finished"});
-  REQUIRE(all<agent::Exit>(over).size() == 1);
-  CHECK(all<agent::Exit>(over)[0].code == 0);
-  REQUIRE(all<agent::TellNote>(over).size() == 1);
-  CHECK(all<agent::TellNote>(over)[0].sentence ==
-        "the job ended without this node: every worker finished");
+  REQUIRE(all<events::JobEnded>(over).size() == 1);
+  CHECK(all<events::JobEnded>(over)[0].exit_code == 0);
+  REQUIRE(notes(over).size() == 1);
+  CHECK(notes(over)[0].sentence == "the job ended without this node: every worker finished");
 }
 
 TEST_CASE("an agent that was asked to stop does not report later failures as causes") {
@@ -260,12 +260,12 @@ TEST_CASE("an agent suspended past its timeout reads pending messages before it 
   Stage stage(true);
   stage.join();
   const auto woken_at = t0 + two_nodes().join_timeout + 60s;
-  CHECK(all<agent::Exit>(stage.agent.advance(woken_at)).empty());
+  CHECK(all<events::JobEnded>(stage.agent.advance(woken_at)).empty());
   SUBCASE("a pending message counts") {
     CHECK(work<supervisor::Spawn>(stage.heard(woken_at, seat())).size() == 1);
   }
   SUBCASE("no message is pending") {
-    CHECK(all<agent::Exit>(stage.agent.advance(woken_at + 1s)).size() == 1);
+    CHECK(all<events::JobEnded>(stage.agent.advance(woken_at + 1s)).size() == 1);
   }
 }
 

@@ -63,6 +63,13 @@ std::vector<A> all(const Agent::Actions& actions) {
   return found;
 }
 
+template <LogLevel level = LogLevel::info>
+std::vector<events::Note> notes(const Agent::Actions& actions) {
+  auto found = all<events::Note>(actions);
+  std::erase_if(found, [](const events::Note& each) { return each.level != level; });
+  return found;
+}
+
 template <class M>
 std::vector<M> said(const Agent::Actions& actions) {
   std::vector<M> found;

@@ -185,9 +185,9 @@ TEST_CASE(
               link::Drain{.round = first, .reason = "an operator stopped it", .ends_job = true});
   stage.end_worker(t0, {true, SIGTERM});
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
-  const auto last = all<agent::Exit>(stage.pass(t0 + 2750ms));
+  const auto last = all<events::JobEnded>(stage.pass(t0 + 2750ms));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 1);
+  CHECK(last[0].exit_code == 1);
   CHECK(last[0].reason.ends_with("; the job was being stopped"));
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("while the job is being stopped no standby can lead, and the workers h
   stage.agent.handle(t0 + 1s, agent::LinkDown{"connection reset"});
   stage.agent.handle(t0 + 2s, agent::LinkDown{.reason = "refused", .refused = true});
   CHECK(work<supervisor::SignalGroup>(stage.pass(t0 + 2750ms)).empty());
-  CHECK(all<agent::Exit>(stage.end_worker(t0 + 4s, {})).size() == 1);
+  CHECK(all<events::JobEnded>(stage.end_worker(t0 + 4s, {})).size() == 1);
 }
 
 TEST_CASE("a master without a majority that is asked to stop waits for a leader") {
@@ -215,34 +215,34 @@ TEST_CASE("a master without a majority that is asked to stop waits for a leader"
     const auto stage = begin();
     stage->agent.handle(t0 + 2s, agent::Leads{.again = true});
     auto actions = stage->end_worker(t0 + 2s, {true, SIGKILL});
-    CHECK(all<agent::Exit>(actions).empty());
+    CHECK(all<events::JobEnded>(actions).empty());
     actions = stage->agent.advance(*stage->agent.next_deadline());
     CHECK(all<agent::Dial>(actions).size() == 1);
     stage->agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"});
     const auto last =
-        all<agent::Exit>(stage->heard(t0 + 3s, link::Led{standby.host, standby.port}));
+        all<events::JobEnded>(stage->heard(t0 + 3s, link::Led{standby.host, standby.port}));
     REQUIRE(last.size() == 1);
-    CHECK(last[0].code == 128 + SIGTERM);
+    CHECK(last[0].exit_code == 128 + SIGTERM);
   }
   SUBCASE("it does not for two leases: another node leads, or none can") {
     const auto stage = begin();
-    CHECK(all<agent::Exit>(stage->end_worker(t0 + 2s, {true, SIGKILL})).empty());
+    CHECK(all<events::JobEnded>(stage->end_worker(t0 + 2s, {true, SIGKILL})).empty());
     // Nor does it ask another leader for a seat.
-    std::vector<agent::Exit> last;
+    std::vector<events::JobEnded> last;
     for (auto due = stage->agent.next_deadline(); due && last.empty();
          due = stage->agent.next_deadline()) {
       REQUIRE(*due < t0 + 12s);
       const auto actions = stage->agent.advance(*due);
-      last = all<agent::Exit>(actions);
+      last = all<events::JobEnded>(actions);
       CHECK(all<agent::Dial>(actions).empty());
     }
     REQUIRE(last.size() == 1);
-    CHECK(last[0].code == 128 + SIGTERM);
+    CHECK(last[0].exit_code == 128 + SIGTERM);
   }
   SUBCASE("it is asked again") {
     const auto stage = begin();
     stage->end_worker(t0 + 2s, {true, SIGKILL});
-    CHECK(all<agent::Exit>(stage->agent.handle(t0 + 3s, agent::Signalled{.signal = SIGTERM}))
+    CHECK(all<events::JobEnded>(stage->agent.handle(t0 + 3s, agent::Signalled{.signal = SIGTERM}))
               .size() == 1);
   }
 }
@@ -270,9 +270,9 @@ TEST_CASE("the standby votes for itself, leads once elected, and is the host fro
   CHECK(all<agent::Stand>(actions)[0].own.vote == first);
   for (const auto& dial : all<agent::Dial>(actions)) CHECK(dial.at == master);
   const auto leads = stage.agent.handle(t0 + 4s, agent::Leads{});
-  REQUIRE(all<agent::TellTurned>(leads).size() == 1);
-  CHECK(all<agent::TellTurned>(leads)[0] ==
-        agent::TellTurned{.from = master, .to = standby, .silence = 4s});
+  REQUIRE(all<events::LeaderChanged>(leads).size() == 1);
+  CHECK(all<events::LeaderChanged>(leads)[0] ==
+        events::LeaderChanged{.from = master, .to = standby, .silence = 4s});
   REQUIRE(all<agent::Dial>(leads).size() == 1);
   CHECK(all<agent::Dial>(leads)[0].at == standby);
   stage.agent.handle(t0 + 4s, agent::LinkUp{"10.0.0.2"});

@@ -43,7 +43,7 @@ TEST_CASE(
   CHECK(all<agent::Dial>(agent.advance(t0 + 50ms)).size() == 1);
   agent.handle(t0 + 50ms, agent::LinkDown{"connection refused"});
   CHECK(agent.next_deadline() == t0 + 150ms);
-  const auto reported = all<agent::TellWaiting>(agent.advance(t0 + 2s));
+  const auto reported = all<events::Waiting>(agent.advance(t0 + 2s));
   REQUIRE(reported.size() == 1);
   CHECK(reported[0].reason ==
         "no response from the master at 10.0.0.1:29500: connection refused; 598 s left");
@@ -55,11 +55,10 @@ TEST_CASE("a node without a seat gives up in time, reports what it waited for, a
   stage.heard(t0 + 599s, link::Waiting{"1 of 2 nodes have joined; missing: node rank 0"});
   const auto last = stage.agent.advance(t0 + 600s);
   CHECK(said<link::Leave>(last).size() == 1);
-  REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].code == 1);
-  CHECK(all<agent::Exit>(last)[0].reason ==
+  REQUIRE(all<events::JobEnded>(last).size() == 1);
+  CHECK(all<events::JobEnded>(last)[0].exit_code == 1);
+  CHECK(all<events::JobEnded>(last)[0].reason ==
         "gave up after 600 s: 1 of 2 nodes have joined; missing: node rank 0");
-  CHECK_FALSE(all<agent::Exit>(last)[0].had_workers);
 }
 
 TEST_CASE("a spare waits without limit until it has a seat") {
@@ -68,7 +67,7 @@ TEST_CASE("a spare waits without limit until it has a seat") {
   stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
   CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat
   stage.answered(t0 + 24h);
-  CHECK(all<agent::Exit>(stage.agent.advance(t0 + 24h)).empty());
+  CHECK(all<events::JobEnded>(stage.agent.advance(t0 + 24h)).empty());
   CHECK(work<supervisor::Spawn>(stage.heard(t0 + 24h, seat())).size() == 1);
 }
 
@@ -86,9 +85,9 @@ TEST_CASE("a lease of one heartbeat is renewed before it expires") {
 TEST_CASE("a rejection ends the agent with the coordinator's reason") {
   Stage stage;
   stage.join();
-  const auto last = all<agent::Exit>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
+  const auto last = all<events::JobEnded>(stage.heard(t0, link::Refused{"node rank 1 is taken"}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 1);
+  CHECK(last[0].exit_code == 1);
   CHECK(last[0].reason == "the master at 10.0.0.1:29500 rejected this node: node rank 1 is taken");
 }
 
@@ -99,9 +98,9 @@ TEST_CASE("a wrong GLOO_SOCKET_IFNAME is an error before anything starts") {
   agent.start(t0);
   const auto actions = agent.handle(t0, agent::LinkUp{"10.0.0.2"});
   CHECK(said<link::Join>(actions).empty());
-  REQUIRE(all<agent::Exit>(actions).size() == 1);
-  CHECK(all<agent::Exit>(actions)[0].code == 2);
-  CHECK(all<agent::Exit>(actions)[0].reason.find("nope0") != std::string::npos);
+  REQUIRE(all<events::JobEnded>(actions).size() == 1);
+  CHECK(all<events::JobEnded>(actions)[0].exit_code == 2);
+  CHECK(all<events::JobEnded>(actions)[0].reason.find("nope0") != std::string::npos);
 }
 
 TEST_CASE("workers that all exit with 0 are a success, and the agent waits for the other nodes") {
@@ -109,10 +108,10 @@ TEST_CASE("workers that all exit with 0 are a success, and the agent waits for t
   stage.run();
   const auto actions = stage.end_worker(t0 + 1s, {});
   CHECK(said<link::Succeeded>(actions) == std::vector{link::Succeeded{first}});
-  CHECK(all<agent::Exit>(actions).empty());
-  const auto last = all<agent::Exit>(stage.heard(t0 + 2s, link::Finish{.exit_code = 0}));
+  CHECK(all<events::JobEnded>(actions).empty());
+  const auto last = all<events::JobEnded>(stage.heard(t0 + 2s, link::Finish{.exit_code = 0}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 0);
+  CHECK(last[0].exit_code == 0);
 }
 
 TEST_CASE("a failure is diagnosed once, and all reports carry that verdict") {
@@ -120,7 +119,7 @@ TEST_CASE("a failure is diagnosed once, and all reports carry that verdict") {
   stage.run();
   const auto actions =
       stage.end_worker(t0, {.value = 1}, "OSError: [Errno 28] No space left on device");
-  const auto reported = all<agent::TellDiagnosed>(actions);
+  const auto reported = all<events::WorkerFailed>(actions);
   REQUIRE(reported.size() == 1);
   CHECK(reported[0].end.diagnosis().cause == "disk_full");
   CHECK(reported[0].failure.cause == "disk_full");
@@ -143,10 +142,10 @@ TEST_CASE("a failure is reported at once, and drained only when no process is le
   CHECK(stage.worker(t0, supervisor::GroupGone{LocalRank{0}}).size() == 1);  // SweepNode
   const auto drained = stage.worker(t0, supervisor::NodeSwept{});
   CHECK(said<link::Drained>(drained) == std::vector{link::Drained{first}});
-  const auto last = all<agent::Exit>(
+  const auto last = all<events::JobEnded>(
       stage.heard(t0, link::Finish{.exit_code = 3, .reason = "rank 1 on beta failed"}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 3);
+  CHECK(last[0].exit_code == 3);
 }
 
 TEST_CASE("a failure elsewhere stops this node's workers") {
@@ -229,9 +228,9 @@ TEST_CASE(
   REQUIRE(work<supervisor::SignalMain>(stopping).size() == 1);
   CHECK(work<supervisor::SignalMain>(stopping)[0].signal == SIGINT);
   const auto last =
-      all<agent::Exit>(stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGINT}));
+      all<events::JobEnded>(stage.end_worker(t0 + 1s, {.signalled = true, .value = SIGINT}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 130);
+  CHECK(last[0].exit_code == 130);
 }
 
 TEST_CASE("a second signal kills the workers at once") {
@@ -260,7 +259,7 @@ TEST_CASE("a worker that survives KILL takes its node out, and drained is never 
   stage.run();
   stage.heard(t0, link::Drain{first, "rank 0 on alpha failed"});
   Agent::Actions last;
-  for (TimePoint now = t0 + 1s; all<agent::Exit>(last).empty() && now < t0 + 60s; now += 1s) {
+  for (TimePoint now = t0 + 1s; all<events::JobEnded>(last).empty() && now < t0 + 60s; now += 1s) {
     stage.answered(now);
     last = stage.agent.advance(now);
     CHECK(said<link::Drained>(last).empty());
@@ -270,15 +269,15 @@ TEST_CASE("a worker that survives KILL takes its node out, and drained is never 
       CHECK(said<link::Drained>(last).empty());
     }
   }
-  REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].reason.find("ignores SIGKILL") != std::string::npos);
+  REQUIRE(all<events::JobEnded>(last).size() == 1);
+  CHECK(all<events::JobEnded>(last)[0].reason.find("ignores SIGKILL") != std::string::npos);
 }
 
 TEST_CASE("a signal before the node has a seat ends the agent at once") {
   Stage stage;
-  const auto last = all<agent::Exit>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
+  const auto last = all<events::JobEnded>(stage.agent.handle(t0, agent::Signalled{SIGTERM}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 143);
+  CHECK(last[0].exit_code == 143);
   CHECK(last[0].reason == "interrupted while waiting for the master (SIGTERM)");
 }
 
@@ -289,10 +288,10 @@ TEST_CASE("a master interrupted while it waits for nodes reports that, and nothi
   CHECK(said<link::Leave>(interrupted).size() == 1);
   const auto last = stage.heard(
       t0, link::Finish{.exit_code = 130, .reason = "the master on beta left: asked to stop"});
-  CHECK(all<agent::TellNote>(last).empty());
-  REQUIRE(all<agent::Exit>(last).size() == 1);
-  CHECK(all<agent::Exit>(last)[0].code == 130);
-  CHECK(all<agent::Exit>(last)[0].reason == "interrupted while waiting for nodes (SIGINT)");
+  CHECK(notes(last).empty());
+  REQUIRE(all<events::JobEnded>(last).size() == 1);
+  CHECK(all<events::JobEnded>(last)[0].exit_code == 130);
+  CHECK(all<events::JobEnded>(last)[0].reason == "interrupted while waiting for nodes (SIGINT)");
 }
 
 TEST_CASE("the coordinator's host stays until the coordinator reports that the job is over") {
@@ -300,11 +299,11 @@ TEST_CASE("the coordinator's host stays until the coordinator reports that the j
   stage.run();
   stage.agent.handle(t0, agent::Signalled{SIGTERM});
   const auto ended = stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
-  CHECK(all<agent::Exit>(ended).empty());
+  CHECK(all<events::JobEnded>(ended).empty());
   CHECK(said<link::Drained>(ended).size() == 1);
-  const auto last = all<agent::Exit>(stage.heard(t0, link::Finish{.exit_code = 143}));
+  const auto last = all<events::JobEnded>(stage.heard(t0, link::Finish{.exit_code = 143}));
   REQUIRE(last.size() == 1);
-  CHECK(last[0].code == 143);
+  CHECK(last[0].exit_code == 143);
 }
 
 TEST_CASE("an agent that hosts its coordinator has no deadline once the workers use the store") {
@@ -331,8 +330,8 @@ TEST_CASE("descendants that survive KILL are reported, and the round continues w
   stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
   for (auto at = 1s; at < bounds::kill_timeout; ++at) stage.answered(t0 + at);
   const auto finished = stage.agent.advance(t0 + bounds::kill_timeout);
-  REQUIRE(all<agent::TellNote>(finished).size() == 1);
-  CHECK(all<agent::TellNote>(finished)[0].sentence.find("ignores SIGKILL") != std::string::npos);
+  REQUIRE(notes(finished).size() == 1);
+  CHECK(notes(finished)[0].sentence.find("ignores SIGKILL") != std::string::npos);
   CHECK(said<link::Succeeded>(finished).size() == 1);
 }
 
@@ -362,15 +361,15 @@ TEST_CASE("an unreachable interface is reported when the round begins, and is ev
   link::Sealed sealed = seat();
   sealed.neighbour = {"10.0.0.1"};
   const auto begun = agent.handle(t0, agent::Heard{sealed});
-  REQUIRE(all<agent::TellWarning>(begun).size() == 1);
-  CHECK(all<agent::TellWarning>(begun)[0].sentence.find("GLOO_SOCKET_IFNAME=lo: lo (127.0.0.1)") ==
+  REQUIRE(notes<LogLevel::warning>(begun).size() == 1);
+  CHECK(notes<LogLevel::warning>(begun)[0].sentence.find("GLOO_SOCKET_IFNAME=lo: lo (127.0.0.1)") ==
         0);
   agent.handle(t0, agent::FromWorker{supervisor::Started{LocalRank{0}, 100}});
   const auto ended =
       agent.handle(t0, agent::FromWorker{supervisor::Exited{LocalRank{0}, {false, 1}, WallTime{}}});
   REQUIRE(all<agent::Examine>(ended).size() == 1);
   CHECK(all<agent::Examine>(ended)[0].unreachable_interface ==
-        all<agent::TellWarning>(begun)[0].sentence);
+        notes<LogLevel::warning>(begun)[0].sentence);
 }
 
 TEST_CASE(
@@ -393,8 +392,8 @@ TEST_CASE("only the coordinator's host checks after a minute whether the store i
   CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 59s)).empty());
   REQUIRE(all<agent::ProbeWorld>(stage.agent.advance(t0 + 60s)).size() == 1);
   const auto reported = stage.agent.handle(t0 + 60s, agent::WorldSeen{{.spawned = {"pid 7"}}});
-  REQUIRE(all<agent::TellWarning>(reported).size() == 1);
-  CHECK(all<agent::TellWarning>(reported)[0].sentence.find("no worker has contacted the store") ==
+  REQUIRE(notes<LogLevel::warning>(reported).size() == 1);
+  CHECK(notes<LogLevel::warning>(reported)[0].sentence.find("no worker has contacted the store") ==
         0);
   CHECK(all<agent::ProbeWorld>(stage.agent.advance(t0 + 24h)).empty());
   Stage other;

@@ -39,16 +39,16 @@ TEST_CASE("a node resumes its seat at the next leader, and repeats the messages 
 TEST_CASE("a change of leader is reported once, with the time without a response") {
   Set stage;
   stage.run_at_first();
-  CHECK(all<agent::TellTurned>(stage.turn_to_second(t0 + 1500ms, t0 + 2900ms)).empty());
+  CHECK(all<events::LeaderChanged>(stage.turn_to_second(t0 + 1500ms, t0 + 2900ms)).empty());
   link::Members announced = members(7);
   announced.keeps_round = true;
   const auto turned = stage.heard(t0 + 2900ms, announced);
-  REQUIRE(all<agent::TellTurned>(turned).size() == 1);
-  CHECK(
-      all<agent::TellTurned>(turned)[0] ==
-      agent::TellTurned{.from = a, .to = b, .epoch = 7, .silence = 1400ms, .keeps_workers = true});
+  REQUIRE(all<events::LeaderChanged>(turned).size() == 1);
+  CHECK(all<events::LeaderChanged>(turned)[0] ==
+        events::LeaderChanged{
+            .from = a, .to = b, .epoch = 7, .silence = 1400ms, .keeps_workers = true});
   CHECK(work<supervisor::SignalGroup>(turned).empty());
-  CHECK(all<agent::TellTurned>(stage.heard(t0 + 3s, members(7))).empty());
+  CHECK(all<events::LeaderChanged>(stage.heard(t0 + 3s, members(7))).empty());
 }
 
 TEST_CASE(
@@ -56,7 +56,7 @@ TEST_CASE(
   Set stage;
   stage.run_at_first();
   stage.turn_to_second(t0 + 1500ms, t0 + 2900ms);
-  const auto turned = all<agent::TellTurned>(stage.heard(t0 + 2900ms, members(7)));
+  const auto turned = all<events::LeaderChanged>(stage.heard(t0 + 2900ms, members(7)));
   REQUIRE(turned.size() == 1);
   CHECK_FALSE(turned[0].keeps_workers);
 }
@@ -69,12 +69,12 @@ TEST_CASE("nothing is reported when a link broke and the same leader answers aga
   auto back = stage.up(t0 + 1100ms);
   Stage::append(back, stage.heard(t0 + 1100ms, link::Heartbeat{.sent = 1100ms}));
   Stage::append(back, stage.heard(t0 + 1100ms, members(6)));
-  CHECK(all<agent::TellTurned>(back).empty());
-  CHECK(all<agent::TellNote>(back).empty());
-  CHECK(all<agent::TellWarning>(back).empty());
+  CHECK(all<events::LeaderChanged>(back).empty());
+  CHECK(notes(back).empty());
+  CHECK(notes<LogLevel::warning>(back).empty());
   CHECK(all<agent::SpeakForWorkers>(back).size() == 1);
   // Nor when it was lost for a moment, and no other node has led meanwhile.
-  CHECK(all<agent::TellTurned>(stage.heard(t0 + 1200ms, members(7))).empty());
+  CHECK(all<events::LeaderChanged>(stage.heard(t0 + 1200ms, members(7))).empty());
   // For a node without a seat the time without an answer does not count.
   Set waits;
   waits.join();
@@ -84,9 +84,9 @@ TEST_CASE("nothing is reported when a link broke and the same leader answers aga
   waits.down(t0 + 1050ms, "connection refused");
   waits.pass(t0 + 1050ms);
   waits.up(t0 + 2s);
-  const auto turned = all<agent::TellTurned>(waits.heard(t0 + 2s, members(7)));
+  const auto turned = all<events::LeaderChanged>(waits.heard(t0 + 2s, members(7)));
   REQUIRE(turned.size() == 1);
-  CHECK(turned[0] == agent::TellTurned{.from = a, .to = b, .epoch = 7});
+  CHECK(turned[0] == events::LeaderChanged{.from = a, .to = b, .epoch = 7});
 }
 
 TEST_CASE("worker messages are held until the cpprund has shown that it is the leader") {
@@ -111,8 +111,8 @@ TEST_CASE("a leader of an earlier epoch is left, reported once, and renews no le
   auto there = stage.turn_to_second(t0 + 1s, t0 + 2s);
   CHECK(stage.agent.overdue_at() == fence);
   const auto stale = stage.heard(t0 + 2s, members(6));
-  REQUIRE(all<agent::TellWarning>(stale).size() == 1);
-  CHECK(all<agent::TellWarning>(stale)[0].sentence ==
+  REQUIRE(notes<LogLevel::warning>(stale).size() == 1);
+  CHECK(notes<LogLevel::warning>(stale)[0].sentence ==
         "ignoring the cpprund at 10.0.0.2:29400, which acts as leader of epoch 6: another one "
         "became leader in epoch 7");
   CHECK(all<agent::HangUp>(stale).size() == 1);
@@ -120,7 +120,7 @@ TEST_CASE("a leader of an earlier epoch is left, reported once, and renews no le
   CHECK(stage.agent.overdue_at() == fence);
   CHECK(stage.dialled_until(t0 + 2s) == Asked{c});
   stage.up(t0 + 2s);
-  CHECK(all<agent::TellWarning>(stage.heard(t0 + 2s, members(6))).empty());
+  CHECK(notes<LogLevel::warning>(stage.heard(t0 + 2s, members(6))).empty());
   // Whatever it answers, the workers are killed by the lease of the leader it followed.
   CHECK(kills(stage.pass(t0 + 1s + takeover_window + own_lease)));
 }
@@ -151,9 +151,9 @@ TEST_CASE("a node whose seat the next leader rejects asks that leader for a new 
   auto refused = stage.heard(t0 + 2s, link::Refused{"round 1 does not go on here"});
   CHECK(kills(refused));
   Stage::append(refused, stage.end_worker(t0 + 2s, killed));
-  const auto notes = all<agent::TellNote>(refused);
-  REQUIRE(notes.size() == 1);
-  CHECK(notes[0].sentence.starts_with("the master at 10.0.0.2:29400 rejected this node: round 1"));
+  const auto given = notes(refused);
+  REQUIRE(given.size() == 1);
+  CHECK(given[0].sentence.starts_with("the master at 10.0.0.2:29400 rejected this node: round 1"));
   CHECK(stage.dialled_until(t0 + 2100ms) == Asked{b});
   CHECK(said<link::Join>(stage.up(t0 + 2100ms))[0].after == RoundNumber{});
 }
@@ -165,8 +165,8 @@ TEST_CASE("a node that lost its seat dials all endpoints, for join_timeout at mo
   auto lost = stage.refused_until(t0 + 1s + takeover_window + own_lease);
   CHECK(stage.agent.overdue_at() == std::nullopt);
   const auto rejoins = stage.end_worker(t0 + 8s, killed);
-  REQUIRE(all<agent::TellNote>(rejoins).size() == 1);
-  CHECK(all<agent::TellNote>(rejoins)[0].sentence.starts_with(
+  REQUIRE(notes(rejoins).size() == 1);
+  CHECK(notes(rejoins)[0].sentence.starts_with(
       "no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   const auto places = stage.refused_until(t0 + 20s);
   for (const Endpoint& each : {a, b, c}) CHECK(std::ranges::count(places, each) > 5);
@@ -174,10 +174,10 @@ TEST_CASE("a node that lost its seat dials all endpoints, for join_timeout at mo
     Agent::Actions actions;
     for (auto due = stage.agent.next_deadline(); due; due = stage.agent.next_deadline()) {
       actions = stage.agent.advance(*due);
-      if (!all<agent::Exit>(actions).empty()) break;
+      if (!all<events::JobEnded>(actions).empty()) break;
       if (!all<agent::Dial>(actions).empty()) stage.down(*due, "connection refused");
     }
-    return all<agent::Exit>(actions);
+    return all<events::JobEnded>(actions);
   }();
   REQUIRE(last.size() == 1);
   CHECK(last[0].reason.starts_with(
@@ -190,13 +190,13 @@ TEST_CASE("a node without a leader reports from time to time which endpoints it 
   Agent::Actions actions;
   stage.down(t0, "connection refused");
   for (auto due = stage.agent.next_deadline();
-       due && *due < t0 + 3s && all<agent::TellWaiting>(actions).empty();
+       due && *due < t0 + 3s && all<events::Waiting>(actions).empty();
        due = stage.agent.next_deadline()) {
     actions = stage.agent.advance(*due);
     if (!all<agent::Dial>(actions).empty()) stage.down(*due, "connection refused");
   }
-  REQUIRE(all<agent::TellWaiting>(actions).size() == 1);
-  const auto reason = all<agent::TellWaiting>(actions)[0].reason;
+  REQUIRE(all<events::Waiting>(actions).size() == 1);
+  const auto reason = all<events::Waiting>(actions)[0].reason;
   CHECK(reason.starts_with("no leader among 10.0.0.1:29400, 10.0.0.2:29400, [fd00::3]:29400: "));
   CHECK(reason.find(":29400: connection refused; 598 s left") != std::string::npos);
 }

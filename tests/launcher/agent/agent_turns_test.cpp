@@ -125,8 +125,8 @@ TEST_CASE("a leader that transfers the job is left for the endpoint it names, wi
   auto there = stage.up(t0 + 1s);
   Stage::append(there, stage.heard(t0 + 1001ms, link::Heartbeat{.sent = 1s}));
   Stage::append(there, stage.heard(t0 + 1001ms, members(7)));
-  REQUIRE(all<agent::TellTurned>(there).size() == 1);
-  CHECK(all<agent::TellTurned>(there)[0].silence == 1ms);
+  REQUIRE(all<events::LeaderChanged>(there).size() == 1);
+  CHECK(all<events::LeaderChanged>(there)[0].silence == 1ms);
   // And back again, though that endpoint was dialled a moment ago.
   stage.heard(t0 + 1002ms, link::NotLeading{"handed over", a.host, a.port});
   CHECK(stage.dialled_until(t0 + 1002ms) == Asked{a});

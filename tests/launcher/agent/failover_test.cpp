@@ -88,7 +88,7 @@ TEST_CASE("a cluster's leader is followed into later epochs only") {
   CHECK(cluster.is_stale(6));
   actions.clear();
   const std::string warning = cluster.reject(6, actions);
-  CHECK(actions == ClusterFailover::Actions{agent::TellWarning{warning}});
+  CHECK(actions == ClusterFailover::Actions{events::Note{warning, LogLevel::warning}});
   cluster.reject(6, actions);
   CHECK(actions.size() == 1);
   CHECK(cluster.epoch() == 7);

@@ -76,9 +76,9 @@ TEST_CASE("a near miss is reported by the lease, with the takeover window that i
   Set stage;
   stage.run_at_first();
   const auto late = stage.heard(t0 + 4400ms, link::Heartbeat{.sent = 2s});
-  const auto reported = all<agent::TellNearMiss>(late);
+  const auto reported = all<events::LeaseNearlyMissed>(late);
   REQUIRE(reported.size() == 1);
-  CHECK(reported[0] == agent::TellNearMiss{3400ms, 3s, takeover_window});
+  CHECK(reported[0] == events::LeaseNearlyMissed{3400ms, 3s, takeover_window});
 }
 
 TEST_CASE("a node that succeeded asks for the result when the takeover window is over as well") {
@@ -89,22 +89,22 @@ TEST_CASE("a node that succeeded asks for the result when the takeover window is
   Agent::Actions reported;
   for (auto due = stage.agent.next_deadline(); due && *due <= t0 + 1s + own_lease + takeover_window;
        due = stage.agent.next_deadline()) {
-    CHECK(all<agent::TellNote>(reported).empty());
+    CHECK(notes(reported).empty());
     auto more = stage.agent.advance(*due);
     if (!all<agent::Dial>(more).empty()) stage.down(*due, "connection refused");
     Stage::append(reported, std::move(more));
   }
-  REQUIRE(all<agent::TellNote>(reported).size() == 1);
-  CHECK(all<agent::TellNote>(reported)[0].sentence.find(
-            "querying the result of the job (timeout 600 s)") != std::string::npos);
+  REQUIRE(notes(reported).size() == 1);
+  CHECK(notes(reported)[0].sentence.find("querying the result of the job (timeout 600 s)") !=
+        std::string::npos);
   // The new leader reports it.
   const auto due = *stage.agent.next_deadline();
   stage.agent.advance(due);
   CHECK(said<link::Join>(stage.up(due))[0].done);
   stage.heard(due, link::Heartbeat{});
   stage.heard(due, members(7));
-  CHECK(
-      all<agent::Exit>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s)).empty());
+  CHECK(all<events::JobEnded>(stage.agent.advance(t0 + 1s + own_lease + takeover_window + 600s))
+            .empty());
 }
 
 TEST_CASE("a node suspended past lease and takeover window kills its workers when it wakes") {
@@ -113,8 +113,8 @@ TEST_CASE("a node suspended past lease and takeover window kills its workers whe
   const auto awake = stage.agent.handle(t0 + 60s, agent::Fenced{});
   CHECK(kills(awake));
   const auto out = stage.end_worker(t0 + 60s, killed);
-  REQUIRE(all<agent::TellNote>(out).size() == 1);
-  CHECK(all<agent::TellNote>(out)[0].sentence.starts_with(
+  REQUIRE(notes(out).size() == 1);
+  CHECK(notes(out)[0].sentence.starts_with(
       "this node was suspended or got no CPU time for about 59 s, longer than its lease of 7 s; "));
 }
 

@@ -48,29 +48,32 @@ TEST_CASE("the start line is printed on a terminal and not in a pipe") {
 }
 
 TEST_CASE("messages are plain in a pipe and coloured on a terminal") {
-  CHECK(in_pipe.error("no") == "cpprun: error: no\n");
-  CHECK(in_colour.error("no") == "\x1b[31mcpprun: error: no\x1b[0m\n");
-  CHECK(in_colour.note("yes") == "cpprun: yes\n");
-  CHECK(in_pipe.waiting("") == "");
-  CHECK(in_pipe.waiting("node 1 is missing") == "cpprun: waiting: node 1 is missing\n");
+  CHECK(in_pipe.message(LogLevel::error, "no") == "cpprun: error: no\n");
+  CHECK(in_colour.message(LogLevel::error, "no") == "\x1b[31mcpprun: error: no\x1b[0m\n");
+  CHECK(in_colour.message(LogLevel::info, "yes") == "cpprun: yes\n");
+  CHECK(in_pipe.text(events::Waiting{""}) == "");
+  CHECK(in_pipe.text(events::Waiting{"node 1 is missing"}) ==
+        "cpprun: waiting: node 1 is missing\n");
 }
 
 TEST_CASE("console messages below the log level are not printed") {
   const ConsoleMessages errors{ConsoleStyle{.terminal = true, .most = LogLevel::error}};
-  CHECK(errors.note("n") + errors.waiting("w") + errors.warning("w") + errors.detail("d") == "");
+  CHECK(errors.message(LogLevel::info, "n") + errors.text(events::Waiting{"w"}) +
+            errors.message(LogLevel::warning, "w") + errors.message(LogLevel::debug, "d") ==
+        "");
   CHECK(started(errors).empty());
-  CHECK(errors.error("e") == "cpprun: error: e\n");
+  CHECK(errors.message(LogLevel::error, "e") == "cpprun: error: e\n");
   const ConsoleMessages warnings{ConsoleStyle{.most = LogLevel::warning}};
-  CHECK(warnings.note("n").empty());
-  CHECK(warnings.draining({"rank 5 failed", SIGTERM}) ==
+  CHECK(warnings.message(LogLevel::info, "n").empty());
+  CHECK(warnings.text(events::Draining{"rank 5 failed", SIGTERM}) ==
         "cpprun: stopping the workers: rank 5 failed\n");
-  CHECK(in_pipe.detail("d").empty());
+  CHECK(in_pipe.message(LogLevel::debug, "d").empty());
   const ConsoleMessages everything{ConsoleStyle{.most = LogLevel::debug}};
-  CHECK(everything.detail("d") == "cpprun: d\n");
+  CHECK(everything.message(LogLevel::debug, "d") == "cpprun: d\n");
 }
 
 TEST_CASE("a message that quotes untrusted text moves no cursor") {
-  CHECK(in_pipe.note("SIGTERM came from pid 8 (\x1b[2J\u009b\u202e x)") ==
+  CHECK(in_pipe.message(LogLevel::info, "SIGTERM came from pid 8 (\x1b[2J\u009b\u202e x)") ==
         "cpprun: SIGTERM came from pid 8 (?[2J?? x)\n");
 }
 
@@ -80,15 +83,40 @@ TEST_CASE("failures, drains and kills are printed as sentences") {
   outcome.local_rank = LocalRank{1};
   outcome.pid = 42;
   outcome.status = {true, SIGSEGV};
-  CHECK(in_pipe.failed({outcome}, "x") ==
+  CHECK(in_pipe.text(events::FirstFailure{outcome, "x"}) ==
         "cpprun: rank 5 (local rank 1, pid 42) was killed by SIGSEGV (segmentation fault)\n");
-  CHECK(in_pipe.draining({"rank 5 failed", SIGTERM}) ==
+  CHECK(in_pipe.text(events::Draining{"rank 5 failed", SIGTERM}) ==
         "cpprun: stopping the workers: rank 5 failed\n");
-  CHECK(in_pipe.killing({.local_rank = LocalRank{0}, .at_once = true}, 30s, "") ==
+  CHECK(in_pipe.text(events::WorkerKilled{LocalRank{0}}) ==
         "cpprun: killing the worker with local rank 0 at once\n");
-  CHECK(in_pipe.killing({LocalRank{0}}, 30s, "") ==
+  CHECK(in_pipe.text(events::WorkerKilled{LocalRank{0}, "", 30s}) ==
         "cpprun: killing the worker with local rank 0, which did not exit within 30 s "
         "(--shutdown-timeout)\n");
+}
+
+TEST_CASE("a near miss is reported with its margin, and with a hint where it is frequent") {
+  const auto text = in_pipe.text(events::LeaseNearlyMissed{.silence = 2500ms, .lease = 3s});
+  CHECK(
+      text.starts_with("cpprun: warning: the master took 2.5 s to respond; the lease is 3 s; if "
+                       "the response had taken 0.5 s longer"));
+  CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
+  CHECK(in_pipe.text(events::LeaseNearlyMissed{3500ms, 3s, 4s})
+            .find("the lease is 3 s; if the response had taken 3.5 s longer,") !=
+        std::string::npos);
+}
+
+TEST_CASE("a change of leader is reported, and states that workers run on only where they do") {
+  const Endpoint from{"a", 29400};
+  const Endpoint to{"b", 29400};
+  CHECK(in_pipe.text(events::LeaderChanged{from, to, 7, 1900ms, true}) ==
+        "cpprun: leadership moved from a:29400 to b:29400 (epoch 7, 1.9 s); workers were not "
+        "interrupted\n");
+  CHECK(in_pipe.text(events::LeaderChanged{from, to, 7}) ==
+        "cpprun: leadership moved from a:29400 to b:29400 (epoch 7)\n");
+  CHECK(in_pipe.text(events::LeaderChanged{.from = from, .to = to, .silence = 3400ms}) ==
+        "cpprun: leadership moved from a:29400 to b:29400 (3.4 s)\n");
+  CHECK(in_pipe.text(events::LeaderChanged{from, to}) ==
+        "cpprun: leadership moved from a:29400 to b:29400\n");
 }
 
 }  // namespace console_messages_test

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "launcher/report/report_json.h"
+#include "tests/launcher/failure/diagnosed.h"
 
 namespace event_log_json_test {
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr WallTime then{std::chrono::milliseconds(1'795'262'400'250)};
 
-nlohmann::json event(EventLog& event_log, const event_log::Event& what) {
+nlohmann::json event(EventLog& event_log, const events::Event& what) {
   const auto line = event_log.line(then, what);
   REQUIRE(line.find('\n') == line.size() - 1);
   return nlohmann::json::parse(line);
@@ -38,7 +39,7 @@ std::set<std::string> members(const nlohmann::json& json) {
 
 TEST_CASE("every line has a time, an event, a job and a host") {
   auto event_log = event_log_of_node();
-  const auto json = event(event_log, event_log::Waiting{"1 of 2 nodes have joined"});
+  const auto json = event(event_log, events::Waiting{"1 of 2 nodes have joined"});
   CHECK(json.at("time") == 1795262400.25);
   CHECK(json.at("event") == "waiting");
   CHECK(json.at("job") == "job7");
@@ -50,14 +51,13 @@ TEST_CASE("every line has a time, an event, a job and a host") {
 
 TEST_CASE("after a round is sealed, lines have its number and this node's rank") {
   auto event_log = event_log_of_node();
-  event(event_log, event_log::RoundSealed{{.round = RoundNumber{2},
-                                           .restart_count = 1,
-                                           .group_rank = GroupRank{1},
-                                           .group_world_size = 2,
-                                           .base_rank = Rank{4},
-                                           .world_size = 8}});
-  const auto json =
-      event(event_log, event_log::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
+  event(event_log, events::RoundSealed{{.round = RoundNumber{2},
+                                        .restart_count = 1,
+                                        .group_rank = GroupRank{1},
+                                        .group_world_size = 2,
+                                        .base_rank = Rank{4},
+                                        .world_size = 8}});
+  const auto json = event(event_log, events::WorkerExited{Rank{5}, LocalRank{1}, 42, {true, 11}});
   CHECK(json.at("round") == 2);
   CHECK(json.at("node") == 1);
   CHECK(json.at("rank") == 5);
@@ -68,7 +68,7 @@ TEST_CASE("after a round is sealed, lines have its number and this node's rank")
 TEST_CASE("the line of a failed worker contains the verdict") {
   auto event_log = event_log_of_node();
   const link::Failure failure{.rank = Rank{1}, .status = {false, 1}, .cause = "disk_full"};
-  const auto json = event(event_log, event_log::WorkerFailed{failure});
+  const auto json = event(event_log, events::WorkerFailed{failure, testing::diagnosed({})});
   CHECK(json.at("failure").at("rank") == 1);
   CHECK(json.at("failure").at("cause") == "disk_full");
   CHECK(json.at("failure").at("consequence") == false);
@@ -76,8 +76,8 @@ TEST_CASE("the line of a failed worker contains the verdict") {
 
 using Kind = coordinator::NodeChange::Kind;
 
-event_log::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
-  return event_log::NodeChanged{{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
+events::Event change(Kind kind, std::optional<GroupRank> rank = {}) {
+  return events::NodeChange{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"};
 }
 
 TEST_CASE("the lost node is named apart from the node that reports it") {
@@ -109,27 +109,24 @@ std::set<std::string> documented(const std::string& event) {
 TEST_CASE("each event has exactly the members that docs/events.md lists") {
   auto event_log = event_log_of_node();
   const std::set<std::string> common = {"time", "event", "job", "host", "node", "round"};
-  const std::vector<event_log::Event> all = {event_log::JobStarted{},
-                                             event_log::RoundSealed{},
-                                             event_log::WorkerStarted{},
-                                             event_log::WorkerExited{},
-                                             event_log::WorkerNotStarted{},
-                                             event_log::WorkerFailed{},
-                                             event_log::Draining{},
-                                             event_log::WorkerKilled{},
-                                             event_log::Waiting{},
-                                             event_log::CoordinatorNoted{},
-                                             event_log::JobEnded{},
-                                             change(Kind::joined),
-                                             change(Kind::lost),
-                                             change(Kind::left),
-                                             event_log::EventsLost{},
-                                             event_log::LeaseNearlyMissed{},
-                                             event_log::LeaderChanged{},
-                                             event_log::Ordered{}};
-  // One alternative has three event names.
-  CHECK(all.size() == std::variant_size_v<event_log::Event> + 2);
+  const std::vector<events::Event> all = {
+      events::JobStarted{},       events::RoundSealed{},
+      events::WorkerStarted{},    events::WorkerExited{},
+      events::WorkerNotStarted{}, events::WorkerFailed{{}, testing::diagnosed({})},
+      events::Draining{},         events::WorkerKilled{},
+      events::Waiting{},          events::CoordinatorNoted{},
+      events::JobEnded{},         change(Kind::joined),
+      change(Kind::lost),         change(Kind::left),
+      events::EventsLost{},       events::LeaseNearlyMissed{},
+      events::LeaderChanged{},    events::Answered{}};
+  // One alternative has three event names. Three are not for the event file.
+  CHECK(all.size() == std::variant_size_v<events::Event> + 2 - 3);
+  for (const events::Event& each :
+       {events::Event{events::Note{}}, {events::FirstFailure{}}, {events::RoundJudged{}}}) {
+    CHECK_FALSE(is_logged(each));
+  }
   for (const auto& each : all) {
+    CHECK(is_logged(each));
     const auto json = event(event_log, each);
     auto names = members(json);
     for (const auto& name : common) CHECK(names.erase(name) == 1);
@@ -140,8 +137,8 @@ TEST_CASE("each event has exactly the members that docs/events.md lists") {
 
 TEST_CASE("a near miss of the lease has its duration, in seconds") {
   auto event_log = event_log_of_node();
-  const auto json = event(event_log, event_log::LeaseNearlyMissed{std::chrono::milliseconds(2500),
-                                                                  std::chrono::seconds(3)});
+  const auto json = event(event_log, events::LeaseNearlyMissed{std::chrono::milliseconds(2500),
+                                                               std::chrono::seconds(3)});
   CHECK(json.at("event") == "lease_nearly_missed");
   CHECK(json.at("silence") == 2.5);
   CHECK(json.at("lease") == 3.0);
@@ -149,8 +146,9 @@ TEST_CASE("a near miss of the lease has its duration, in seconds") {
 
 TEST_CASE("a change of leader has both leaders, and the time without one") {
   auto event_log = event_log_of_node();
-  const auto json = event(event_log, event_log::LeaderChanged{"a:29400", "b:29400", 7,
-                                                              std::chrono::milliseconds(1900)});
+  const auto json =
+      event(event_log,
+            events::LeaderChanged{{"a", 29400}, {"b", 29400}, 7, std::chrono::milliseconds(1900)});
   CHECK(json.at("event") == "leader_changed");
   CHECK(json.at("from") == "a:29400");
   CHECK(json.at("to") == "b:29400");
@@ -166,7 +164,7 @@ TEST_CASE("a command has its author, its reason and its outcome") {
                                 .reason = "it smells",
                                 .by = "uid 0 (root)"};
   const auto json = event(
-      event_log, event_log::Ordered{{7, command, {CommandResult::Kind::not_now, "start another"}}});
+      event_log, events::Answered{7, command, {CommandResult::Kind::not_now, "start another"}});
   CHECK(json.at("event") == "order");
   CHECK(json.at("order") == "exclude");
   CHECK(json.at("by") == "uid 0 (root)");

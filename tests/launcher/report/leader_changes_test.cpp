@@ -8,13 +8,13 @@ namespace leader_changes_test {
 using namespace cpprun;
 
 TEST_CASE("the last changes are kept, and earlier ones are counted") {
-  LeaderChanges changes;
+  ReportFacts facts;
   for (std::size_t epoch = 1; epoch <= leader_changes_max + 2; ++epoch) {
-    changes.add({.epoch = epoch});
+    facts.hear({}, events::LeaderChanged{.epoch = epoch});
   }
-  CHECK(changes.list().size() == leader_changes_max);
-  CHECK(changes.left_out() == 2);
-  CHECK(changes.list().front().epoch == 3);
+  CHECK(facts.leader_changes.size() == leader_changes_max);
+  CHECK(facts.leader_changes_left_out == 2);
+  CHECK(facts.leader_changes.front().second.epoch == 3);
 }
 
 }  // namespace leader_changes_test

@@ -80,11 +80,11 @@ TEST_CASE("a hint is part of the reason in the JSON report") {
 TEST_CASE("changes of leader are reported, with the time without a response") {
   ReportFacts facts{.exit_code = 1, .reason = "r"};
   CHECK(json_of(facts).at("leader_changes").empty());
-  facts.leaders.add({.time = WallTime{} + std::chrono::seconds(9),
-                     .from_place = "a:29400",
-                     .to_place = "b:29400",
-                     .epoch = 7,
-                     .silence = std::chrono::milliseconds(12)});
+  facts.hear(WallTime{} + std::chrono::seconds(9),
+             events::LeaderChanged{.from = {"a", 29400},
+                                   .to = {"b", 29400},
+                                   .epoch = 7,
+                                   .silence = std::chrono::milliseconds(12)});
   const auto json = json_of(facts);
   CHECK(json.at("leader_changes") == nlohmann::json::array({{{"time", 9.0},
                                                              {"from", "a:29400"},

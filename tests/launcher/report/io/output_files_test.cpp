@@ -123,10 +123,10 @@ TEST_CASE("events are appended, a line each, as they happen") {
   REQUIRE(output_files.has_value());
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
   output_files->serve(context, ignore);
-  output_files->append(output_files->line(event_log::Waiting{"for one"}));
+  output_files->append(output_files->line(WallTime{}, events::Waiting{"for one"}));
   CHECK(probe::run_until(context, [&] { return content(path).ends_with("}\n"); }));
   CHECK(content(path).starts_with("earlier\n{\"time\":"));
-  output_files->append(output_files->line(event_log::Waiting{"for two"}));
+  output_files->append(output_files->line(WallTime{}, events::Waiting{"for two"}));
   CHECK(finish(context, *output_files));
   const auto all = content(path);
   CHECK(all.find("for one") < all.find("for two"));
@@ -194,7 +194,8 @@ TEST_CASE("events for a pipe without a reader wait, and arrive in order") {
   std::string all;
   // Several times what a pipe holds, and less than the queue's limit.
   for (int i = 0; i < 3000; ++i) {
-    const auto line = output_files->line(event_log::Waiting{"for number " + std::to_string(i)});
+    const auto line =
+        output_files->line(WallTime{}, events::Waiting{"for number " + std::to_string(i)});
     output_files->append(line);
     all += line;
   }
@@ -226,7 +227,8 @@ TEST_CASE("events that exceed the queue are counted, and the count is written") 
   output_files->serve(context, ignore);
   // Four of them fit, since the pipe has taken the beginning of the first.
   const std::string reason(bounds::events_waiting_bytes_max / 4, 'x');
-  for (int i = 0; i < 6; ++i) output_files->append(output_files->line(event_log::Waiting{reason}));
+  for (int i = 0; i < 6; ++i)
+    output_files->append(output_files->line(WallTime{}, events::Waiting{reason}));
   std::string seen;
   std::string buffer(1 << 16, '\0');
   CHECK(probe::run_until(context, [&] {
@@ -234,7 +236,7 @@ TEST_CASE("events that exceed the queue are counted, and the count is written") 
     if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
     return std::count(seen.begin(), seen.end(), '\n') == 4;
   }));
-  output_files->append(output_files->line(event_log::Waiting{"the last"}));
+  output_files->append(output_files->line(WallTime{}, events::Waiting{"the last"}));
   const auto got = ::read(reader.get(), buffer.data(), buffer.size());
   REQUIRE(got > 0);
   const std::string_view last(buffer.data(), static_cast<std::size_t>(got));
@@ -254,8 +256,8 @@ TEST_CASE("a write error of the events is reported once") {
   output_files->begin({.job = "job7", .host = "node0", .executable = "./train"});
   std::vector<std::string> warnings;
   output_files->serve(context, [&](const std::string& sentence) { warnings.push_back(sentence); });
-  output_files->append(output_files->line(event_log::Waiting{"for one"}));
-  output_files->append(output_files->line(event_log::Waiting{"for two"}));
+  output_files->append(output_files->line(WallTime{}, events::Waiting{"for one"}));
+  output_files->append(output_files->line(WallTime{}, events::Waiting{"for two"}));
   CHECK(finish(context, *output_files));
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].starts_with("--events: cannot write \"/dev/full\": No space left"));
