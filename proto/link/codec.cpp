@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/fields_json.h"
 #include "proto/link/message.h"
 #include "proto/link/values_json.h"
 #include "proto/parse_json.h"
@@ -29,13 +31,13 @@ using nlohmann::json;
 // Members whose JSON value differs from their type.
 
 // Two flags as one number, to keep a Join short: 0, 1 for idle, 2 for idle and done.
-template <class Flag>
+template <class Bool>
 struct Idle {
-  Flag& idle;
-  Flag& done;
+  Bool& idle;
+  Bool& done;
 };
-template <class Flag>
-Idle(Flag&, Flag&) -> Idle<Flag>;
+template <class Bool>
+Idle(Bool&, Bool&) -> Idle<Bool>;
 
 // Binary data as hexadecimal digits, which JSON strings require.
 template <class Text>
@@ -49,6 +51,7 @@ Hex(Text&) -> Hex<Text>;
 template <class Bool>
 struct Flag {
   Bool& is_set;
+  bool is_known() const { return is_set; }
 };
 template <class Bool>
 Flag(Bool&) -> Flag<Bool>;
@@ -57,6 +60,7 @@ Flag(Bool&) -> Flag<Bool>;
 template <class Unit, class Value>
 struct Whole {
   Value& duration;
+  bool is_known() const { return duration >= Unit{1}; }
 };
 template <class Value>
 Whole<std::chrono::milliseconds, Value> milliseconds(Value& duration) {
@@ -67,313 +71,12 @@ Whole<std::chrono::microseconds, Value> microseconds(Value& duration) {
   return {duration};
 }
 
-// The members of every message with their JSON names.
-
-// Each message lists its members once, for both writing and reading.
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Failure>
-{
-  f("rank", m.rank.value), f("local_rank", m.local_rank.value), f("node", m.group_rank.value);
-  f("host", m.host), f("pid", m.pid), f("signalled", m.status.signalled);
-  f("status", m.status.value), f("time", m.time), f("message", m.message);
-  f("cause", m.cause), f("consequence", m.consequence);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Join>
-{
-  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent),
-      f("node_rank", m.node_rank);
-  f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
-  f("role", m.role), f("restarts", m.restarts.max),
-      f("backoff_ms", milliseconds(m.restarts.backoff));
-  f("window_ms", milliseconds(m.restarts.window)), f("final", m.restarts.final_codes);
-  f("addresses", m.addresses), f("lease_ms", milliseconds(m.lease));
-  f("last_call_ms", milliseconds(m.last_call)), f("after", m.after.value),
-      f("idle", Idle{m.idle, m.done});
-  f("sent", m.sent), f.where_known("local_store", m.store_is_local);
-  f.where_known("budgets", m.restarts.budgets);
-  f.where_known("free", m.restarts.free_codes),
-      f.where_known("fruitless", m.restarts.fruitless_max);
-  f.where_known("host_failures", m.restarts.host_limit.failures);
-  f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
-  f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote.value);
-  f.where_known("turns", Flag{m.turns}), f.where_known("epoch", m.epoch);
-  f.where_known("fresh", Flag{m.fresh});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Failed>
-{
-  f("round", m.round.value), f("failure", m.failure), f("noticed", m.noticed);
-  f.where_known("late", Flag{m.late});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Succeeded>
-{
-  f("round", m.round.value);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Drained>
-{
-  f("round", m.round.value), f.where_known("unsaved_ms", milliseconds(m.unsaved));
-  f.where_known("step", m.reached.step), f.where_known("saved", m.reached.checkpoint_step);
-  f.where_known("asked", m.asked);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Status>
-{
-  f("round", m.round.value), f("workers", m.workers);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Leave>
-{
-  f("signal", m.signal), f("reason", m.reason), f.where_known("asked", m.asked);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Heartbeat>
-{
-  f("sent", m.sent), f("trip", microseconds(m.round_trip));
-  f.where_known("watch_ms", milliseconds(m.watch)), f.where_known("moment", m.moment);
-  f.where_known("notice", m.notice);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Waiting>
-{
-  f("reason", m.reason), f("spare", m.spare);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Refused> ||
-           std::same_as<std::remove_const_t<M>, Dismissed>
-{
-  f("reason", m.reason);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, NotLeading>
-{
-  f("reason", m.reason);
-  f.where_known("address", m.address), f.where_known("port", m.port);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Members>
-{
-  f("epoch", m.epoch), f("places", m.places), f("patience_ms", milliseconds(m.takeover_window));
-  f.where_known("keeps_round", Flag{m.keeps_round});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Follow> ||
-           std::same_as<std::remove_const_t<M>, Leads>
-{
-  f("name", m.name), f("cluster", m.cluster), f("version", m.version);
-  f("features", m.features), f("epoch", m.epoch);
-  if constexpr (requires { m.address; }) f("address", m.address);
-  f.where_known("etcd", Flag{m.has_etcd});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, TakeOver>
-{
-  f("epoch", m.epoch);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Sealed>
-{
-  f("round", m.round.value), f("restart", m.restart_count), f("node", m.group_rank.value);
-  f("nodes", m.group_world_size), f("base", m.base_rank.value), f("world", m.world_size);
-  f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
-  f("store_port", m.store_port), f("neighbour", m.neighbour);
-  f("failed_before", m.failed_before);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Drain>
-{
-  f("round", m.round.value), f("reason", m.reason);
-  f.where_known("keeps_vote", Flag{m.keeps_vote}), f.where_known("ends_job", Flag{m.ends_job});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Save>
-{
-  f("round", m.round.value), f("signal", m.signal), f("at", m.at);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Finish>
-{
-  f("code", m.exit_code), f("reason", m.reason), f("root", m.root);
-  f("others", m.consequences), f("other_count", m.consequence_count), f("time", m.time);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, WhoHosts>
-{
-  f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
-  f.where_known("joins", m.joins);
-  f.where_known("leads_at", m.leads_address), f.where_known("leads_port", m.leads_port);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Hosts>
-{
-  f("job", m.job), f("host", m.host), f("pid", m.pid), f("itself", m.itself);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Record>
-{
-  f("round", m.round.value), f("part", m.part), f("parts", m.parts), f("bytes", Hex{m.bytes});
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Stands>
-{
-  f("round", m.round.value), f("port", m.port);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Standby>
-{
-  f("round", m.round.value), f("address", m.address), f("port", m.port);
-}
-
-template <class M, class F>
-void each_member(M& m, F&& f)
-  requires std::same_as<std::remove_const_t<M>, Led>
-{
-  f("address", m.address), f("port", m.port);
-}
-
-template <class M>
-constexpr std::string_view name_of() {
-  if constexpr (std::same_as<M, Join>) return "join";
-  if constexpr (std::same_as<M, Failed>) return "failed";
-  if constexpr (std::same_as<M, Succeeded>) return "succeeded";
-  if constexpr (std::same_as<M, Drained>) return "drained";
-  if constexpr (std::same_as<M, Leave>) return "leave";
-  if constexpr (std::same_as<M, Heartbeat>) return "heartbeat";
-  if constexpr (std::same_as<M, Waiting>) return "waiting";
-  if constexpr (std::same_as<M, Refused>) return "refused";
-  if constexpr (std::same_as<M, Sealed>) return "sealed";
-  if constexpr (std::same_as<M, Drain>) return "drain";
-  if constexpr (std::same_as<M, Finish>) return "finish";
-  if constexpr (std::same_as<M, WhoHosts>) return "who_hosts";
-  if constexpr (std::same_as<M, Hosts>) return "hosts";
-  if constexpr (std::same_as<M, Save>) return "save";
-  if constexpr (std::same_as<M, Dismissed>) return "dismissed";
-  if constexpr (std::same_as<M, Status>) return "status";
-  if constexpr (std::same_as<M, Record>) return "record";
-  if constexpr (std::same_as<M, Stands>) return "stands";
-  if constexpr (std::same_as<M, Standby>) return "standby";
-  if constexpr (std::same_as<M, NotLeading>) return "not_leading";
-  if constexpr (std::same_as<M, Led>) return "led";
-  if constexpr (std::same_as<M, Members>) return "members";
-  if constexpr (std::same_as<M, Follow>) return "follow";
-  if constexpr (std::same_as<M, Leads>) return "leads";
-  if constexpr (std::same_as<M, TakeOver>) return "take_over";
-}
-
-struct Writer {
-  json& object;
-
-  template <class T>
-  void operator()(const char* key, const T& value) {
-    object[key] = value;
-  }
-  void operator()(const char* key, const std::string& value) {
-    // A text is a sentence, not a log; longer ones are cut.
-    object[key] = value.size() <= bounds::link_text_bytes_max
-                      ? value
-                      : value.substr(0, bounds::link_text_bytes_max) + "…";
-  }
-  void operator()(const char* key, const WallTime& value) {
-    object[key] = value.time_since_epoch().count();
-  }
-  void operator()(const char* key, const AgentTime& value) { object[key] = value.count(); }
-  template <class Unit>
-  void operator()(const char* key, const Whole<Unit, const Duration>& value) {
-    using Limits = std::numeric_limits<int>;  // the reader's type
-    const std::int64_t count = std::chrono::duration_cast<Unit>(value.duration).count();
-    object[key] = std::clamp<std::int64_t>(count, Limits::min(), Limits::max());
-  }
-  // Omitted if it is zero.
-  template <class Value>
-  void where_known(const char* key, const Value& value) {
-    if (value != Value{}) (*this)(key, value);
-  }
-  template <class Unit>
-  void where_known(const char* key, const Whole<Unit, const Duration>& value) {
-    if (value.duration >= Unit{1}) (*this)(key, value);
-  }
-  void where_known(const char* key, const Flag<const bool>& value) {
-    if (value.is_set) object[key] = 1;
-  }
-  void operator()(const char* key, const std::vector<WorkerStats>& value) {
-    object[key] = rows_of(value);
-  }
-  void operator()(const char* key, const std::vector<CauseBudget>& value) {
-    object[key] = budgets_json(value);
-  }
-  void operator()(const char* key, const Idle<const bool>& value) {
-    object[key] = value.done ? 2 : value.idle ? 1 : 0;
-  }
-  // A row of numbers each, since a failing job has many: rank, node, exit code or negative signal.
-  void operator()(const char* key, const std::vector<Consequence>& value) {
-    json rows = json::array();
-    for (const Consequence& each : value) {
-      const int status = each.status.signalled ? -each.status.value : each.status.value;
-      rows.push_back({each.rank.value, each.group_rank.value, status});
-    }
-    object[key] = std::move(rows);
-  }
-  void operator()(const char* key, const Hex<const std::string>& value) {
-    object[key] = hex_of(value.bytes);
-  }
-  void operator()(const char* key, const TimeUse& value) { object[key] = time_use_json(value); }
-  void operator()(const char* key, const Failure& value) {
-    json inner = json::object();
-    each_member(value, Writer{inner});
-    object[key] = std::move(inner);
-  }
-  template <class T>
-  void operator()(const char* key, const std::optional<T>& value) {
-    if (value.has_value()) (*this)(key, *value);
-  }
-};
+// The names of the messages, in the order of the variant.
+constexpr std::array<std::string_view, std::variant_size_v<Message>> message_names = {
+    "join",      "failed", "succeeded", "drained",  "leave",     "heartbeat",   "waiting",
+    "refused",   "sealed", "drain",     "finish",   "who_hosts", "hosts",       "save",
+    "dismissed", "status", "record",    "stands",   "standby",   "not_leading", "led",
+    "members",   "follow", "leads",     "take_over"};
 
 // An invalid number in a received frame.
 struct BadNumber {
@@ -389,123 +92,239 @@ T whole(const char* key, const json& value) {
   return value.get<T>();
 }
 
-struct Reader {
-  const json& object;
+template <class Value>
+Value read_or_throw(Result<Value> read) {
+  if (!read) throw BadNumber{std::move(read.error().reason)};
+  return std::move(*read);
+}
 
-  template <class T>
-  void operator()(const char* key, T& value) {
-    value = object.at(key).template get<T>();
+template <class T, class... Values>
+concept OneOf = (Of<T, Values> || ...);
+
+struct LinkFormat {
+  // The members of every message.
+  void fields(auto& f, Of<Failure> auto& m) const {
+    f("rank", m.rank), f("local_rank", m.local_rank), f("node", m.group_rank);
+    f("host", m.host), f("pid", m.pid), f("signalled", m.status.signalled);
+    f("status", m.status.value), f("time", m.time), f("message", m.message);
+    f("cause", m.cause), f("consequence", m.consequence);
   }
+
+  void fields(auto& f, Of<Join> auto& m) const {
+    f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent),
+        f.where_known("node_rank", m.node_rank);
+    f("min", m.nodes_min), f("max", m.nodes_max), f("workers", m.local_world_size);
+    f("role", m.role), f("restarts", m.restarts.max),
+        f("backoff_ms", milliseconds(m.restarts.backoff));
+    f("window_ms", milliseconds(m.restarts.window)), f("final", m.restarts.final_codes);
+    f("addresses", m.addresses), f("lease_ms", milliseconds(m.lease));
+    f("last_call_ms", milliseconds(m.last_call)), f("after", m.after),
+        f("idle", Idle{m.idle, m.done});
+    f("sent", m.sent), f.where_known("local_store", m.store_is_local);
+    f.where_known("budgets", m.restarts.budgets);
+    f.where_known("free", m.restarts.free_codes),
+        f.where_known("fruitless", m.restarts.fruitless_max);
+    f.where_known("host_failures", m.restarts.host_limit.failures);
+    f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
+    f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote);
+    f.where_known("turns", Flag{m.turns}), f.where_known("epoch", m.epoch);
+    f.where_known("fresh", Flag{m.fresh});
+  }
+
+  void fields(auto& f, Of<Failed> auto& m) const {
+    f("round", m.round), f("failure", m.failure), f("noticed", m.noticed);
+    f.where_known("late", Flag{m.late});
+  }
+
+  void fields(auto& f, Of<Succeeded> auto& m) const { f("round", m.round); }
+
+  void fields(auto& f, Of<Drained> auto& m) const {
+    f("round", m.round), f.where_known("unsaved_ms", milliseconds(m.unsaved));
+    f.where_known("step", m.reached.step), f.where_known("saved", m.reached.checkpoint_step);
+    f.where_known("asked", m.asked);
+  }
+
+  void fields(auto& f, Of<Status> auto& m) const { f("round", m.round), f("workers", m.workers); }
+
+  void fields(auto& f, Of<Leave> auto& m) const {
+    f("signal", m.signal), f("reason", m.reason), f.where_known("asked", m.asked);
+  }
+
+  void fields(auto& f, Of<Heartbeat> auto& m) const {
+    f("sent", m.sent), f("trip", microseconds(m.round_trip));
+    f.where_known("watch_ms", milliseconds(m.watch)), f.where_known("moment", m.moment);
+    f.where_known("notice", m.notice);
+  }
+
+  void fields(auto& f, Of<Waiting> auto& m) const { f("reason", m.reason), f("spare", m.spare); }
+
+  void fields(auto& f, OneOf<Refused, Dismissed> auto& m) const { f("reason", m.reason); }
+
+  void fields(auto& f, Of<NotLeading> auto& m) const {
+    f("reason", m.reason);
+    f.where_known("address", m.address), f.where_known("port", m.port);
+  }
+
+  void fields(auto& f, Of<Members> auto& m) const {
+    f("epoch", m.epoch), f("places", m.places), f("patience_ms", milliseconds(m.takeover_window));
+    f.where_known("keeps_round", Flag{m.keeps_round});
+  }
+
+  void fields(auto& f, OneOf<Follow, Leads> auto& m) const {
+    f("name", m.name), f("cluster", m.cluster), f("version", m.version);
+    f("features", m.features), f("epoch", m.epoch);
+    if constexpr (requires { m.address; }) f("address", m.address);
+    f.where_known("etcd", Flag{m.has_etcd});
+  }
+
+  void fields(auto& f, Of<TakeOver> auto& m) const { f("epoch", m.epoch); }
+
+  void fields(auto& f, Of<Sealed> auto& m) const {
+    f("round", m.round), f("restart", m.restart_count), f("node", m.group_rank);
+    f("nodes", m.group_world_size), f("base", m.base_rank), f("world", m.world_size);
+    f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
+    f("store_port", m.store_port), f("neighbour", m.neighbour);
+    f.where_known("failed_before", m.failed_before);
+  }
+
+  void fields(auto& f, Of<Drain> auto& m) const {
+    f("round", m.round), f("reason", m.reason);
+    f.where_known("keeps_vote", Flag{m.keeps_vote}), f.where_known("ends_job", Flag{m.ends_job});
+  }
+
+  void fields(auto& f, Of<Save> auto& m) const {
+    f("round", m.round), f("signal", m.signal), f("at", m.at);
+  }
+
+  void fields(auto& f, Of<Finish> auto& m) const {
+    f("code", m.exit_code), f("reason", m.reason), f.where_known("root", m.root);
+    f("others", m.consequences), f("other_count", m.consequence_count),
+        f.where_known("time", m.time);
+  }
+
+  void fields(auto& f, Of<WhoHosts> auto& m) const {
+    f("job", m.job), f("host", m.host), f("pid", m.pid), f("agent", m.agent);
+    f.where_known("joins", m.joins);
+    f.where_known("leads_at", m.leads_address), f.where_known("leads_port", m.leads_port);
+  }
+
+  void fields(auto& f, Of<Hosts> auto& m) const {
+    f("job", m.job), f("host", m.host), f("pid", m.pid), f("itself", m.itself);
+  }
+
+  void fields(auto& f, Of<Record> auto& m) const {
+    f("round", m.round), f("part", m.part), f("parts", m.parts), f("bytes", Hex{m.bytes});
+  }
+
+  void fields(auto& f, Of<Stands> auto& m) const { f("round", m.round), f("port", m.port); }
+
+  void fields(auto& f, Of<Standby> auto& m) const {
+    f("round", m.round), f("address", m.address), f("port", m.port);
+  }
+
+  void fields(auto& f, Of<Led> auto& m) const { f("address", m.address), f("port", m.port); }
+
+  // Values with a form of their own.
+
+  static json write(const std::string& value) {
+    // A text is a sentence, not a log; longer ones are cut.
+    return value.size() <= bounds::link_text_bytes_max
+               ? value
+               : value.substr(0, bounds::link_text_bytes_max) + "…";
+  }
+  static json write(const std::vector<std::string>& value) { return value; }
+  static json write(const WallTime& value) { return value.time_since_epoch().count(); }
+  static json write(const AgentTime& value) { return value.count(); }
+  template <class Unit>
+  static json write(const Whole<Unit, const Duration>& value) {
+    using Limits = std::numeric_limits<int>;  // the reader's type
+    const std::int64_t count = std::chrono::duration_cast<Unit>(value.duration).count();
+    return std::clamp<std::int64_t>(count, Limits::min(), Limits::max());
+  }
+  static json write(const Flag<const bool>& value) { return value.is_set ? 1 : 0; }
+  static json write(const std::vector<WorkerStats>& value) { return rows_of(value); }
+  static json write(const std::vector<CauseBudget>& value) { return budgets_json(value); }
+  static json write(const Idle<const bool>& value) { return value.done ? 2 : value.idle ? 1 : 0; }
+  // A row of numbers each, since a failing job has many: rank, node, exit code or negative signal.
+  static json write(const Consequence& value) {
+    const int status = value.status.signalled ? -value.status.value : value.status.value;
+    return {value.rank.value, value.group_rank.value, status};
+  }
+  static json write(const Hex<const std::string>& value) { return hex_of(value.bytes); }
+  static json write(const TimeUse& value) { return time_use_json(value); }
+
   // The library would truncate a number that does not fit: 2^32 + 1 would become 1.
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  void operator()(const char* key, T& value) {
-    value = whole<T>(key, object.at(key));
+  static void read(const char* key, const json& said, T& value) {
+    value = whole<T>(key, said);
   }
-  void operator()(const char* key, std::vector<int>& value) {
-    value.clear();
-    for (const json& each : object.at(key)) value.push_back(whole<int>(key, each));
+  static void read(const char* key, const json& said, WallTime& value) {
+    value = WallTime{std::chrono::microseconds{whole<std::int64_t>(key, said)}};
   }
-  void operator()(const char* key, WallTime& value) {
-    value = WallTime{std::chrono::microseconds{whole<std::int64_t>(key, object.at(key))}};
-  }
-  void operator()(const char* key, AgentTime& value) {
+  static void read(const char* key, const json& said, AgentTime& value) {
     // Clamped so that the difference of any two fits nanoseconds.
     const auto most = std::int64_t{std::chrono::microseconds{bounds::agent_time_max}.count()};
-    value = AgentTime{std::clamp(whole<std::int64_t>(key, object.at(key)), -most, most)};
+    value = AgentTime{std::clamp(whole<std::int64_t>(key, said), -most, most)};
   }
   template <class Unit>
-  void operator()(const char* key, const Whole<Unit, Duration>& value) {
-    value.duration = Unit{whole<int>(key, object.at(key))};
+  static void read(const char* key, const json& said, const Whole<Unit, Duration>& value) {
+    value.duration = Unit{whole<int>(key, said)};
   }
-  template <class Value>
-  void where_known(const char* key, Value&& value) {
-    if (object.contains(key)) (*this)(key, std::forward<Value>(value));
+  static void read(const char* key, const json& said, const Flag<bool>& value) {
+    value.is_set = whole<int>(key, said) != 0;
   }
-  void operator()(const char* key, const Flag<bool>& value) {
-    value.is_set = whole<int>(key, object.at(key)) != 0;
+  static void read(const char*, const json& said, std::vector<WorkerStats>& value) {
+    value = read_or_throw(figures_in(said));
   }
-  void operator()(const char* key, std::vector<WorkerStats>& value) {
-    auto read = figures_in(object.at(key));
-    if (!read) throw BadNumber{std::move(read.error().reason)};
-    value = std::move(*read);
+  static void read(const char*, const json& said, std::vector<CauseBudget>& value) {
+    value = read_or_throw(budgets_of(said));
   }
-  void operator()(const char* key, std::vector<CauseBudget>& value) {
-    auto read = budgets_of(object.at(key));
-    if (!read) throw BadNumber{std::move(read.error().reason)};
-    value = std::move(*read);
-  }
-  void operator()(const char* key, const Idle<bool>& value) {
-    const json& said = object.at(key);
+  static void read(const char* key, const json& said, const Idle<bool>& value) {
     const int number = said.is_boolean() ? int{said.get<bool>()} : whole<int>(key, said);
     if (number < 0 || number > 2) throw BadNumber{fmt::format("{} is {}", key, number)};
     value.idle = number != 0;
     value.done = number == 2;
   }
   // Untrusted texts end up in logs and on terminals, so control characters are removed.
-  void operator()(const char* key, std::string& value) {
-    const auto text = object.at(key).get<std::string>();
+  static void read(const char* key, const json& said, std::string& value) {
+    const auto text = said.get<std::string>();
     // Only a failure's message, such as a traceback, may have several lines.
     const bool has_lines = key == std::string_view("message");
     value = has_lines ? plain_lines(text) : plain_line(text);
   }
-  void operator()(const char* key, std::vector<std::string>& value) {
-    value = object.at(key).get<std::vector<std::string>>();
+  static void read(const char*, const json& said, std::vector<std::string>& value) {
+    value = said.get<std::vector<std::string>>();
     for (std::string& each : value) each = plain_line(each);
   }
-  void operator()(const char* key, std::vector<Consequence>& value) {
-    for (const json& row : object.at(key)) {
-      // Sixteen bits, so that negating it cannot overflow.
-      const int status = whole<std::int16_t>(key, row.at(2));
-      value.push_back({.rank = Rank{whole<int>(key, row.at(0))},
-                       .group_rank = GroupRank{whole<int>(key, row.at(1))},
-                       .status = {.signalled = status < 0, .value = std::abs(status)}});
-    }
+  static void read(const char* key, const json& row, Consequence& value) {
+    // Sixteen bits, so that negating it cannot overflow.
+    const int status = whole<std::int16_t>(key, row.at(2));
+    value = {.rank = Rank{whole<int>(key, row.at(0))},
+             .group_rank = GroupRank{whole<int>(key, row.at(1))},
+             .status = {.signalled = status < 0, .value = std::abs(status)}};
   }
-  void operator()(const char* key, const Hex<std::string>& value) {
-    auto read = bytes_of_hex(object.at(key).get<std::string>());
+  static void read(const char* key, const json& said, const Hex<std::string>& value) {
+    auto read = bytes_of_hex(said.get<std::string>());
     if (!read) throw BadNumber{fmt::format("{} is not hexadecimal", key)};
     value.bytes = std::move(*read);
   }
-  void operator()(const char* key, TimeUse& value) {
-    auto read = time_use_of(object.at(key));
-    if (!read) throw BadNumber{read.error().reason};
-    value = std::move(*read);
+  static void read(const char*, const json& said, TimeUse& value) {
+    value = read_or_throw(time_use_of(said));
   }
-  void operator()(const char* key, Failure& value) { each_member(value, Reader{object.at(key)}); }
+  // An empty one is omitted and never null.
   template <class T>
-  void operator()(const char* key, std::optional<T>& value) {
-    if (object.contains(key)) (*this)(key, value.emplace());
+  void read(const char* key, const json& said, std::optional<T>& value) const {
+    read_json(*this, key, said, value.emplace());
   }
 };
-
-// Finds the variant's alternative by name.
-template <std::size_t I = 0>
-std::optional<Message> read_named(std::string_view name, const json& object) {
-  if constexpr (I == std::variant_size_v<Message>) {
-    return std::nullopt;
-  } else {
-    using M = std::variant_alternative_t<I, Message>;
-    if (name != name_of<M>()) return read_named<I + 1>(name, object);
-    M message;
-    each_member(message, Reader{object});
-    return Message{std::move(message)};
-  }
-}
 
 }  // namespace
 
 std::string encode(const Message& message) {
-  json object = json::object();
-  std::visit(
-      [&object]<class M>(const M& m) {
-        object["say"] = std::string{name_of<M>()};
-        each_member(m, Writer{object});
-      },
-      message);
-  // Texts come from workers' output and may contain partial characters; a frame is always valid
-  // UTF-8.
-  const std::string body = object.dump(-1, ' ', false, json::error_handler_t::replace);
+  json object = std::visit([](const auto& m) { return json_of<json>(LinkFormat{}, m); }, message);
+  object["say"] = message_names[message.index()];
+  const std::string body = text_of_json(object);
   std::string frame;
   frame.reserve(4 + body.size());
   for (unsigned shift = 0; shift < 32; shift += 8) {
@@ -529,15 +348,17 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     const json object = parse_json(bytes.substr(4, length));
     if (object.is_discarded()) return failure("invalid link frame: not JSON");
     const auto name = object.at("say").get<std::string>();
-    auto message = read_named(name, object);
-    if (!message) {
+    const auto found = std::ranges::find(message_names, name);
+    if (found == message_names.end()) {
       return failure(fmt::format("unknown link message \"{}\"",
                                  plain_line(name, bounds::name_shown_bytes_max)));
     }
-    if (const auto reason = beyond_limits(*message)) {
+    auto message = alternative<Message>(static_cast<std::size_t>(found - message_names.begin()));
+    std::visit([&](auto& m) { read_json(LinkFormat{}, "", object, m); }, message);
+    if (const auto reason = beyond_limits(message)) {
       return failure(fmt::format("invalid link message \"{}\": {}", name, *reason));
     }
-    return Decoded{std::move(*message), 4 + length};
+    return Decoded{std::move(message), 4 + length};
   } catch (const BadNumber& error) {
     return failure(fmt::format("invalid link frame: {}", error.reason));
   } catch (const json::exception& error) {
