@@ -13,6 +13,7 @@
 // (null if empty) or a vector. Where a format has a function `write` or `read` for a type, that is
 // used instead. Whatever is wrong with JSON is an exception: the library's, or that of a `read`.
 
+#include <chrono>
 #include <concepts>
 #include <deque>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "proto/clock.h"
 #include "proto/rank.h"
 
 namespace cpprun {
@@ -38,6 +40,17 @@ struct OrNull {
 };
 template <class T>
 OrNull(T&) -> OrNull<T>;
+
+// A time in JSON for people and scripts: seconds since 1970, with a fraction.
+inline double unix_seconds(WallTime time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+// For a field that is null otherwise.
+template <class T>
+std::optional<T> only_if(bool is_known, T value) {
+  return is_known ? std::optional<T>(std::move(value)) : std::nullopt;
+}
 
 // As text. Invalid UTF-8 is replaced, since names, paths and the output of workers may have it.
 template <class Json>
@@ -112,7 +125,9 @@ class FieldsWriter {
 
 template <class Json, class Format, class T>
 Json json_of(const Format& format, const T& value) {
-  if constexpr (requires { format.write(value); }) {
+  if constexpr (std::same_as<T, Json>) {
+    return value;
+  } else if constexpr (requires { format.write(value); }) {
     return format.write(value);
   } else if constexpr (requires(FieldsWriter<Json, Format>& f) { format.fields(f, value); }) {
     Json object = Json::object();

@@ -13,196 +13,31 @@
 #include <utility>
 #include <variant>
 
+#include "proto/fields_json.h"
 #include "proto/link/codec.h"
 #include "proto/parse_json.h"
 #include "proto/text.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/operator_command.h"
 
-// The names in the JSON of a JobRecord, for writing and reading.
-namespace cpprun::job_record {
-
-inline constexpr int version = 1;
-inline constexpr const char* version_key = "cpprund_job";
-// In the order of Member::State and of Round::Phase.
-inline constexpr std::array states = {"waiting", "running", "succeeded", "drained"};
-inline constexpr std::array phases = {"gathering", "sealed", "draining"};
-
-}  // namespace cpprun::job_record
-
 namespace cpprun {
 
 namespace {
 
 using Json = nlohmann::json;
-using job_record::phases;
-using job_record::states;
-
-template <class Enum, std::size_t count>
-const char* word_of(const std::array<const char*, count>& words, Enum value) {
-  return words[static_cast<std::size_t>(value)];
-}
-
-class Writer {
- public:
-  explicit Writer(const ClockPair& moment) : moment_(moment) {}
-
-  Json at(TimePoint time) const { return moment_.by_wall(time).time_since_epoch().count(); }
-  Json at(const std::optional<TimePoint>& time) const { return time ? at(*time) : Json(); }
-  static Json frame(const link::Message& message) {
-    const std::string bytes = link::encode(message);
-    return Json::binary({bytes.begin(), bytes.end()});
-  }
-  template <class M>
-  static Json frame(const std::optional<M>& message) {
-    return message ? frame(link::Message{*message}) : Json();
-  }
-  static Json frame(const link::Failure& failure) {
-    return frame(link::Message{link::Failed{.failure = failure}});
-  }
-  static Json time(const NodeTime& time) {
-    Json json = Json::array();
-    for (const NodeDuration each : time) json.push_back(each.count());
-    return json;
-  }
-  static Json consequences(const std::vector<link::Consequence>& list) {
-    Json json = Json::array();
-    for (const auto& each : list) {
-      json.push_back(
-          {each.rank.value, each.group_rank.value, each.status.signalled, each.status.value});
-    }
-    return json;
-  }
-  static Json node(const JobRecord::Node& node) {
-    return {{"join", frame(link::Message{node.join})},
-            {"peer", node.peer},
-            {"further", node.further_peers},
-            {"state", word_of(states, node.state)},
-            {"node", node.group_rank ? Json(node.group_rank->value) : Json()},
-            {"ranks", {node.ranks.base.value, node.ranks.role_base, node.ranks.role_world_size}},
-            {"leaving", node.leaving},
-            {"hosts", node.hosts},
-            {"dismissed", node.dismissed}};
-  }
-  Json entry(const Failures::Entry& entry) const {
-    return {{"failure", frame(entry.failure)},
-            {"at", at(entry.at)},
-            {"lost", entry.lost},
-            {"what", entry.what},
-            {"noticed", entry.noticed.count()},
-            {"heard", at(entry.heard)},
-            {"late", entry.late}};
-  }
-  Json end(const RoundEnd& end) const {
-    Json failures = Json::array();
-    for (const auto& each : end.failures.entries()) failures.push_back(entry(each));
-    const auto& leaver = end.failures.leaver();
-    return {{"reason", end.reason},
-            {"at", at(end.at)},
-            {"failures", std::move(failures)},
-            {"failure_count", end.failures.count()},
-            {"leaver", leaver ? entry(*leaver) : Json()},
-            {"stop", frame(end.stop)},
-            {"why_no_other", end.why_no_other},
-            {"change", end.change},
-            {"ordered", end.ordered},
-            {"reached", {end.reached.step, end.reached.checkpoint_step}}};
-  }
-  template <class Records>
-  Json rounds(const Records& records) const {
-    Json json = Json::array();
-    for (const RoundRecord& each : records) {
-      json.push_back({{"round", each.round.value},
-                      {"restart", each.restart},
-                      {"began", at(each.began)},
-                      {"ended", at(each.ended)},
-                      {"reason", each.reason},
-                      {"root", each.root ? frame(*each.root) : Json()},
-                      {"consequences", consequences(each.consequences)},
-                      {"consequence_count", each.consequence_count}});
-    }
-    return json;
-  }
-  Json history(const RoundHistory::Kept& kept) const {
-    return {{"first", rounds(kept.first)},
-            {"last", rounds(kept.last)},
-            {"left_out", kept.left_out},
-            {"failures", kept.failures},
-            {"restarts", kept.restarts}};
-  }
-  // Its times are readings of the steady clock.
-  Json accounting(const TimeAccounting::Kept& kept) const {
-    const auto reading = [this](const std::optional<NodeDuration>& time) {
-      return time ? at(TimePoint{*time}) : Json();
-    };
-    Json lost = Json::array();
-    for (const LostTime& each : kept.lost) {
-      lost.push_back({{"cause", each.cause},
-                      {"host", each.host},
-                      {"count", each.count},
-                      {"time", time(each.time)}});
-    }
-    return {{"began", reading(kept.began)},
-            {"until", reading(kept.until)},
-            {"nodes", kept.nodes},
-            {"kept", time(kept.kept)},
-            {"lost", std::move(lost)},
-            {"current", kept.current},
-            {"broken", kept.broken ? time(*kept.broken) : Json()},
-            {"nodes_at_break", kept.nodes_at_break},
-            {"training", kept.round_training.count()},
-            {"starting", kept.round_starting.count()},
-            {"trains", kept.trains}};
-  }
-
- private:
-  const ClockPair& moment_;
-};
-
-}  // namespace
-
-std::string job_record_bytes(const JobRecord& record, const ClockPair& moment) {
-  const Writer writer{moment};
-  Json nodes = Json::array();
-  for (const auto& each : record.nodes) nodes.push_back(Writer::node(each));
-  Json evicted_nodes = Json::array();
-  for (const auto& each : record.evicted_nodes) {
-    evicted_nodes.push_back(
-        {{"host", each.host}, {"pid", each.pid}, {"agent", each.agent}, {"why", each.why}});
-  }
-  Json json = {
-      {job_record::version_key, job_record::version},
-      {"founder", record.founder},
-      {"owner", record.owner},
-      {"round", record.round.value},
-      {"phase", word_of(phases, record.phase)},
-      {"world_size", record.world_size},
-      {"nodes", std::move(nodes)},
-      {"sealed_at", writer.at(record.sealed_at)},
-      {"since", writer.at(record.since)},
-      {"restarts", restart_state_value(record.restarts, moment)},
-      {"end", writer.end(record.round_end)},
-      {"pause_until", writer.at(record.pause_until)},
-      {"why_again", record.why_again},
-      {"patience_ms", std::chrono::ceil<std::chrono::milliseconds>(record.takeover_window).count()},
-      {"finish", Writer::frame(record.finish)},
-      {"history", writer.history(record.history)},
-      {"time", writer.accounting(record.time)},
-      {"exclusions", exclusions_value(record.exclusions, moment)},
-      {"dismissals", std::move(evicted_nodes)}};
-  if (record.votes_needed != 0) json["votes_needed"] = record.votes_needed;
-  std::string bytes;
-  Json::to_cbor(json, bytes);
-  return bytes;
-}
-
-namespace {
-
 using State = Member::State;
 using Phase = Round::Phase;
 
+// Of each of the three formats.
+constexpr int record_version = 1;
 // The year 2128; it fits as nanoseconds.
 constexpr std::int64_t wall_max = 5'000'000'000'000'000;
+constexpr double wall_seconds_max = 5e9;
+constexpr std::uint64_t restarts_max = 1'000'000'000;
+
+// Names in the order of Member::State and of Round::Phase.
+constexpr std::array states = {"waiting", "running", "succeeded", "drained"};
+constexpr std::array phases = {"gathering", "sealed", "draining"};
 
 // Describes what is invalid. Thrown while reading, and caught by the function that started it.
 struct Wrong {
@@ -216,179 +51,355 @@ Enum value_of(const std::array<const char*, count>& words, const Json& json) {
   return static_cast<Enum>(found - words.begin());
 }
 
-class Reader {
- public:
-  explicit Reader(const ClockPair& moment) : moment_(moment) {}
+// Fields whose JSON differs from that of other fields of their type.
 
-  // `ahead_max`: how far in the future the time may be.
-  TimePoint at(const Json& json, Duration ahead_max = {}) const {
-    const auto wall = json.get<std::int64_t>();
-    if (wall < -wall_max || wall > wall_max) throw Wrong{"a moment"};
-    const Duration ago = moment_.wall.time_since_epoch() - std::chrono::microseconds{wall};
-    return moment_.now - std::max(ago, -ahead_max);
+// A moment that may be ahead by that much, and in the past by any time.
+template <class Time>
+struct Ahead {
+  Time& time;
+  Duration most;
+};
+template <class Time>
+Ahead(Time&, Duration) -> Ahead<Time>;
+
+// The end of an exclusion: a wrong clock must not extend it beyond what an operator can ask for.
+template <class Time>
+struct Until {
+  Time& time;
+};
+template <class Time>
+Until(Time&) -> Until<Time>;
+
+// A reading of the steady clock.
+template <class Time>
+struct Reading {
+  Time& time;
+};
+template <class Time>
+Reading(Time&) -> Reading<Time>;
+
+// Rounded up to whole milliseconds.
+template <class Time>
+struct WholeMilliseconds {
+  Time& time;
+};
+template <class Time>
+WholeMilliseconds(Time&) -> WholeMilliseconds<Time>;
+
+// The restarts that a job has used. Times are seconds since 1970.
+struct RestartStateFormat {
+  const ClockPair& moment;
+  using SpentBudgets = std::map<std::string, RestartState::Moments, std::less<>>;
+
+  void fields(auto& f, Of<RestartState> auto& state) const {
+    f("restarts_used", state.restarts_used), f("no_progress", state.fruitless);
+    f("spent", state.spent), f("host_failures", state.host_failures);
+    f("farthest", state.farthest);
   }
-  std::optional<TimePoint> at_if(const Json& json, Duration ahead_max = {}) const {
-    return json.is_null() ? std::nullopt : std::optional(at(json, ahead_max));
+
+  double wall_seconds(TimePoint at) const {
+    const auto wall = std::chrono::duration<double>(moment.wall.time_since_epoch());
+    return wall.count() - in_seconds(moment.now - at);
+  }
+  Json write(const SpentBudgets& budgets) const {
+    Json json = Json::object();
+    for (const auto& [name, moments] : budgets) {
+      if (moments.empty()) continue;
+      Json& times = json[name] = Json::array();
+      // To the millisecond, which is precise enough for every reader.
+      for (const TimePoint each : moments) {
+        times.push_back(std::round(wall_seconds(each) * 1e3) / 1e3);
+      }
+    }
+    return json;
+  }
+  static Json write(const link::Reached& reached) {
+    return {{"step", reached.step}, {"checkpoint_step", reached.checkpoint_step}};
+  }
+
+  static const Json& member(const Json& json, const char* key) { return member_or_null(json, key); }
+  static std::uint64_t whole(const char* key, const Json& json, std::uint64_t most) {
+    if (!json.is_number_unsigned() || json.get<std::uint64_t>() > most) throw Wrong{key};
+    return json.get<std::uint64_t>();
+  }
+  static void read(const char* key, const Json& json, int& count) {
+    count = static_cast<int>(whole(key, json, restarts_max));
+  }
+  static void read(const char* key, const Json& json, link::Reached& reached) {
+    reached = {.step = whole(key, member(json, "step"), UINT64_MAX),
+               .checkpoint_step = whole(key, member(json, "checkpoint_step"), UINT64_MAX)};
+  }
+  void read(const char* key, const Json& json, SpentBudgets& budgets) const {
+    if (!json.is_object()) throw Wrong{key};
+    const double wall_now = wall_seconds(moment.now);
+    for (const auto& [name, times] : json.items()) {
+      if (!times.is_array()) throw Wrong{key};
+      auto& moments = budgets[name];
+      for (const Json& each : times) {
+        const double seconds = each.is_number() ? each.get<double>() : -1;
+        if (!(seconds >= 0 && seconds <= wall_seconds_max)) throw Wrong{key};
+        const std::chrono::duration<double> ago{std::max(0.0, wall_now - seconds)};
+        moments.push_back(moment.now - std::chrono::duration_cast<Duration>(ago));
+      }
+      std::ranges::sort(moments);
+    }
+  }
+};
+
+// How far ahead the end of a job's pause may be.
+Duration pause_max_of(const JobRecord& record) {
+  return record.nodes.empty() ? Duration{} : record.nodes.front().join.restarts.pause_max();
+}
+
+// What failed in a round, as fields.
+struct StoredFailures {
+  std::vector<Failures::Entry> entries;
+  std::size_t count = 0;
+  std::optional<Failures::Entry> leaver;
+
+  explicit StoredFailures(const Failures& failures)
+      : entries(failures.entries()), count(failures.count()), leaver(failures.leaver()) {}
+  Failures restored() && {
+    if (count < entries.size() || (count > 0 && entries.empty())) throw Wrong{"failure_count"};
+    Failures failures{std::move(entries), count};
+    if (leaver) failures.add_leaver(*std::move(leaver));
+    return failures;
+  }
+};
+
+// A job's record. Messages are stored as frames, and times as microseconds since 1970.
+struct RecordFormat {
+  const ClockPair& moment;
+
+  void fields(auto& f, Of<JobRecord> auto& record) const {
+    f("founder", record.founder), f("owner", record.owner), f("round", record.round);
+    f("phase", record.phase), f("world_size", record.world_size);
+    f("sealed_at", record.sealed_at), f("since", record.since), f("end", record.round_end);
+    f("why_again", record.why_again), f.where_known("votes_needed", record.votes_needed);
+    // Missing in records of older versions, which had no clusters of cpprunds.
+    f.added("patience_ms", WholeMilliseconds{record.takeover_window});
+    f("finish", record.finish), f("history", record.history), f("time", record.time);
+    f("nodes", record.nodes), f("pause_until", Ahead{record.pause_until, pause_max_of(record)});
+    f("dismissals", record.evicted_nodes), f("restarts", record.restarts);
+    f("exclusions", record.exclusions);
+  }
+  void fields(auto& f, Of<JobRecord::Node> auto& node) const {
+    f("ranks", node.ranks), f("join", node.join), f("peer", node.peer);
+    f("further", node.further_peers), f("state", node.state), f("node", node.group_rank);
+    f("leaving", node.leaving), f("dismissed", node.dismissed), f.added("hosts", node.hosts);
+    if constexpr (std::remove_cvref_t<decltype(f)>::reads) {
+      if (const auto reason = impossible(node.join)) throw Wrong{*reason};
+    }
+  }
+  void fields(auto& f, Of<Failures::Entry> auto& entry) const {
+    f("failure", entry.failure), f("at", entry.at), f("lost", entry.lost), f("what", entry.what);
+    f("noticed", entry.noticed), f("heard", entry.heard), f.added("late", entry.late);
+  }
+  void fields(auto& f, Of<RoundEnd> auto& end) const {
+    StoredFailures failures(end.failures);
+    f("failures", failures.entries), f("failure_count", failures.count);
+    f.added("leaver", failures.leaver);
+    f("reason", end.reason), f("at", end.at), f("stop", end.stop);
+    f("why_no_other", end.why_no_other), f("change", end.change), f("ordered", end.ordered);
+    f("reached", end.reached);
+    if constexpr (std::remove_cvref_t<decltype(f)>::reads) {
+      end.failures = std::move(failures).restored();
+    }
+  }
+  void fields(auto& f, Of<RoundRecord> auto& round) const {
+    f("root", round.root), f("round", round.round), f("restart", round.restart);
+    f("began", round.began), f("ended", round.ended), f("reason", round.reason);
+    f("consequences", round.consequences), f("consequence_count", round.consequence_count);
+  }
+  void fields(auto& f, Of<RoundHistory::Kept> auto& kept) const {
+    f("first", kept.first), f("last", kept.last), f("left_out", kept.left_out);
+    f("failures", kept.failures), f("restarts", kept.restarts);
+  }
+  void fields(auto& f, Of<TimeAccounting::Kept> auto& kept) const {
+    f("began", Reading{kept.began}), f("until", Reading{kept.until}), f("nodes", kept.nodes);
+    f("kept", kept.kept), f("current", kept.current), f("nodes_at_break", kept.nodes_at_break);
+    f("training", kept.round_training), f("starting", kept.round_starting);
+    f("trains", kept.trains), f("broken", kept.broken), f("lost", kept.lost);
+    if constexpr (std::remove_cvref_t<decltype(f)>::reads) {
+      if (kept.current >= kept.lost.size()) throw Wrong{"current"};
+    }
+  }
+  void fields(auto& f, Of<LostTime> auto& lost) const {
+    f("cause", lost.cause), f("host", lost.host), f("count", lost.count), f("time", lost.time);
+  }
+  void fields(auto& f, Of<Exclusions::Entry> auto& entry) const {
+    f("host", entry.host), f("why", entry.why), f("until", Until{entry.until});
+  }
+  void fields(auto& f, Of<EvictedNodes::Entry> auto& entry) const {
+    f("host", entry.host), f("pid", entry.pid), f("agent", entry.agent), f("why", entry.why);
+  }
+
+  // Messages as frames.
+  static Json write(const link::Message& message) {
+    const std::string bytes = link::encode(message);
+    return Json::binary({bytes.begin(), bytes.end()});
+  }
+  static Json write(const link::Join& join) { return write(link::Message{join}); }
+  static Json write(const link::Leave& leave) { return write(link::Message{leave}); }
+  static Json write(const link::Finish& finish) { return write(link::Message{finish}); }
+  static Json write(const link::Failure& failure) {
+    return write(link::Message{link::Failed{.failure = failure}});
   }
   template <class M>
-  static M frame(const Json& json) {
+    requires std::constructible_from<link::Message, M>
+  static void read(const char*, const Json& json, M& message) {
     const auto& bytes = json.get_binary();
     const auto decoded =
         link::decode(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     if (!decoded || !*decoded) throw Wrong{"a frame"};
-    const auto* const message = std::get_if<M>(&(*decoded)->message);
-    if (message == nullptr) throw Wrong{"a frame of another kind"};
-    return *message;
+    const auto* const read = std::get_if<M>(&(*decoded)->message);
+    if (read == nullptr) throw Wrong{"a frame of another kind"};
+    message = *read;
   }
-  template <class M>
-  static std::optional<M> frame_if(const Json& json) {
-    return json.is_null() ? std::nullopt : std::optional(frame<M>(json));
+  static void read(const char* key, const Json& json, link::Failure& failure) {
+    link::Failed failed;
+    read(key, json, failed);
+    failure = failed.failure;
   }
-  static NodeTime time(const Json& json) {
-    NodeTime time{};
+
+  // Times.
+  Json write(TimePoint time) const { return moment.by_wall(time).time_since_epoch().count(); }
+  void read(const char* key, const Json& json, TimePoint& time) const {
+    read(key, json, Ahead{time, Duration{}});
+  }
+  Json write(const Ahead<const std::optional<TimePoint>>& ahead) const {
+    return json_of<Json>(*this, ahead.time);
+  }
+  void read(const char* key, const Json& json, const Ahead<std::optional<TimePoint>>& ahead) const {
+    if (!json.is_null()) read(key, json, Ahead{ahead.time.emplace(), ahead.most});
+  }
+  void read(const char*, const Json& json, const Ahead<TimePoint>& ahead) const {
+    const Duration ago = moment.wall.time_since_epoch() - wall_in(json);
+    ahead.time = moment.now - std::max(ago, -ahead.most);
+  }
+  Json write(const Until<const std::optional<TimePoint>>& until) const {
+    return json_of<Json>(*this, until.time);
+  }
+  void read(const char*, const Json& json, const Until<std::optional<TimePoint>>& until) const {
+    if (json.is_null()) return;
+    if (!json.is_number_integer()) throw Wrong{"a moment"};
+    const Duration ahead = wall_in(json) - moment.wall.time_since_epoch();
+    until.time = moment.now + std::min<Duration>(ahead, bounds::exclusion_max);
+  }
+  static std::chrono::microseconds wall_in(const Json& json) {
+    const auto wall = json.get<std::int64_t>();
+    if (wall < -wall_max || wall > wall_max) throw Wrong{"a moment"};
+    return std::chrono::microseconds{wall};
+  }
+  Json write(const Reading<const std::optional<NodeDuration>>& reading) const {
+    return reading.time ? write(TimePoint{*reading.time}) : Json();
+  }
+  void read(const char* key, const Json& json,
+            const Reading<std::optional<NodeDuration>>& reading) const {
+    std::optional<TimePoint> time;
+    read_json(*this, key, json, time);
+    if (time) reading.time = std::chrono::floor<NodeDuration>(time->time_since_epoch());
+  }
+  static Json write(const WholeMilliseconds<const Duration>& rounded) {
+    return std::chrono::ceil<std::chrono::milliseconds>(rounded.time).count();
+  }
+  static void read(const char*, const Json& json, const WholeMilliseconds<Duration>& rounded) {
+    rounded.time = std::chrono::milliseconds(json.get<int>());
+  }
+  static Json write(NodeDuration time) { return time.count(); }
+  static void read(const char*, const Json& json, NodeDuration& time) {
+    time = NodeDuration{json.get<std::int64_t>()};
+  }
+  static Json write(const NodeTime& time) {
+    Json json = Json::array();
+    for (const NodeDuration each : time) json.push_back(each.count());
+    return json;
+  }
+  static void read(const char* key, const Json& json, NodeTime& time) {
     for (std::size_t i = 0; i < account_count; ++i) {
-      time[i] = NodeDuration{json.at(i).get<std::int64_t>()};
+      read(key, json.at(i), time[i]);
       if (time[i] < NodeDuration{} || time[i] > NodeDuration{time_use_max}) throw Wrong{"time"};
     }
-    return time;
-  }
-  static std::vector<link::Consequence> consequences(const Json& json) {
-    std::vector<link::Consequence> list;
-    for (const Json& each : json) {
-      list.push_back({.rank = Rank{each.at(0).get<int>()},
-                      .group_rank = GroupRank{each.at(1).get<int>()},
-                      .status = {each.at(2).get<bool>(), each.at(3).get<int>()}});
-    }
-    return list;
-  }
-  static JobRecord::Node node(const Json& json) {
-    const Json& ranks = json.at("ranks");
-    JobRecord::Node node{
-        .join = frame<link::Join>(json.at("join")),
-        .peer = json.at("peer").get<std::string>(),
-        .further_peers = json.at("further").get<std::vector<std::string>>(),
-        .state = value_of<State>(states, json.at("state")),
-        .group_rank = json.at("node").is_null()
-                          ? std::nullopt
-                          : std::optional(GroupRank{json.at("node").get<int>()}),
-        .ranks = {Rank{ranks.at(0).get<int>()}, ranks.at(1).get<int>(), ranks.at(2).get<int>()},
-        .leaving = json.at("leaving").get<bool>(),
-        .dismissed = json.at("dismissed").get<std::string>(),
-        .hosts = json.value("hosts", false)};  // added in a later version
-    if (const auto reason = impossible(node.join)) throw Wrong{*reason};
-    return node;
-  }
-  Failures::Entry entry(const Json& json) const {
-    return {.failure = frame<link::Failed>(json.at("failure")).failure,
-            .at = at(json.at("at")),
-            .lost = json.at("lost").get<bool>(),
-            .what = json.at("what").get<std::string>(),
-            .noticed = link::AgentTime{json.at("noticed").get<std::int64_t>()},
-            .heard = at(json.at("heard")),
-            .late = json.value("late", false)};
-  }
-  RoundEnd end(const Json& json) const {
-    std::vector<Failures::Entry> failures;
-    for (const Json& each : json.at("failures")) failures.push_back(entry(each));
-    const auto count = json.at("failure_count").get<std::size_t>();
-    if (count < failures.size() || (count > 0 && failures.empty())) throw Wrong{"failure_count"};
-    const Json& reached = json.at("reached");
-    Failures all{std::move(failures), count};
-    const auto leaver = json.find("leaver");  // added in a later version
-    if (leaver != json.end() && !leaver->is_null()) all.add_leaver(entry(*leaver));
-    return {.reason = json.at("reason").get<std::string>(),
-            .at = at(json.at("at")),
-            .failures = std::move(all),
-            .stop = frame_if<link::Leave>(json.at("stop")),
-            .why_no_other = json.at("why_no_other").get<std::string>(),
-            .change = json.at("change").get<bool>(),
-            .ordered = json.at("ordered").get<bool>(),
-            .reached = {reached.at(0).get<std::uint64_t>(), reached.at(1).get<std::uint64_t>()}};
-  }
-  template <class Records>
-  Records rounds(const Json& json) const {
-    Records records;
-    for (const Json& each : json) {
-      const auto root = frame_if<link::Failed>(each.at("root"));
-      records.push_back({.round = RoundNumber{each.at("round").get<std::uint32_t>()},
-                         .restart = each.at("restart").get<int>(),
-                         .began = at(each.at("began")),
-                         .ended = at_if(each.at("ended")),
-                         .reason = each.at("reason").get<std::string>(),
-                         .root = root ? std::optional(root->failure) : std::nullopt,
-                         .consequences = consequences(each.at("consequences")),
-                         .consequence_count = each.at("consequence_count").get<std::size_t>()});
-    }
-    return records;
-  }
-  RoundHistory::Kept history(const Json& json) const {
-    using Counts = std::map<std::string, std::size_t>;
-    return {.first = rounds<std::vector<RoundRecord>>(json.at("first")),
-            .last = rounds<std::deque<RoundRecord>>(json.at("last")),
-            .left_out = json.at("left_out").get<std::size_t>(),
-            .failures = json.at("failures").get<Counts>(),
-            .restarts = json.at("restarts").get<Counts>()};
-  }
-  TimeAccounting::Kept accounting(const Json& json) const {
-    const auto reading = [this](const Json& each) -> std::optional<NodeDuration> {
-      const auto time = at_if(each);
-      if (!time) return std::nullopt;
-      return std::chrono::floor<NodeDuration>(time->time_since_epoch());
-    };
-    TimeAccounting::Kept kept{
-        .began = reading(json.at("began")),
-        .until = reading(json.at("until")),
-        .nodes = json.at("nodes").get<TimeAccounting::Nodes>(),
-        .kept = time(json.at("kept")),
-        .lost = {},
-        .current = json.at("current").get<std::size_t>(),
-        .nodes_at_break = json.at("nodes_at_break").get<std::size_t>(),
-        .round_training = NodeDuration{json.at("training").get<std::int64_t>()},
-        .round_starting = NodeDuration{json.at("starting").get<std::int64_t>()},
-        .trains = json.at("trains").get<bool>()};
-    if (!json.at("broken").is_null()) kept.broken = time(json.at("broken"));
-    for (const Json& each : json.at("lost")) {
-      kept.lost.push_back({.cause = each.at("cause").get<std::string>(),
-                           .host = each.at("host").get<std::string>(),
-                           .count = each.at("count").get<std::size_t>(),
-                           .time = time(each.at("time"))});
-    }
-    if (kept.current >= kept.lost.size()) throw Wrong{"current"};
-    return kept;
   }
 
- private:
-  const ClockPair& moment_;
+  // Names and rows.
+  static Json write(State state) { return states[static_cast<std::size_t>(state)]; }
+  static void read(const char*, const Json& json, State& state) {
+    state = value_of<State>(states, json);
+  }
+  static Json write(Phase phase) { return phases[static_cast<std::size_t>(phase)]; }
+  static void read(const char*, const Json& json, Phase& phase) {
+    phase = value_of<Phase>(phases, json);
+  }
+  static Json write(const RankRange& ranks) {
+    return {ranks.base.value, ranks.role_base, ranks.role_world_size};
+  }
+  static void read(const char*, const Json& row, RankRange& ranks) {
+    ranks = {Rank{row.at(0).get<int>()}, row.at(1).get<int>(), row.at(2).get<int>()};
+  }
+  static Json write(const link::Reached& reached) {
+    return {reached.step, reached.checkpoint_step};
+  }
+  static void read(const char*, const Json& row, link::Reached& reached) {
+    reached = {row.at(0).get<std::uint64_t>(), row.at(1).get<std::uint64_t>()};
+  }
+  static Json write(const link::Consequence& each) {
+    return {each.rank.value, each.group_rank.value, each.status.signalled, each.status.value};
+  }
+  static void read(const char*, const Json& row, link::Consequence& each) {
+    each = {.rank = Rank{row.at(0).get<int>()},
+            .group_rank = GroupRank{row.at(1).get<int>()},
+            .status = {row.at(2).get<bool>(), row.at(3).get<int>()}};
+  }
+
+  Json write(const RestartState& state) const {
+    return json_of<Json>(RestartStateFormat{moment}, state);
+  }
+  void read(const char* key, const Json& json, RestartState& state) const {
+    read_json(RestartStateFormat{moment}, key, json, state);
+  }
+  void read(const char* key, const Json& json, std::vector<Exclusions::Entry>& entries) const {
+    if (!json.is_array() || json.size() > bounds::exclusions_max) throw Wrong{key};
+    for (const Json& each : json) read_json(*this, key, each, entries.emplace_back());
+    std::ranges::sort(entries, {}, &Exclusions::Entry::host);
+  }
 };
 
-JobRecord read(const Json& json, const Reader& reader) {
-  JobRecord record{.founder = json.at("founder").get<std::string>(),
-                   .owner = json.at("owner").get<std::string>(),
-                   .round = RoundNumber{json.at("round").get<std::uint32_t>()},
-                   .phase = value_of<Phase>(phases, json.at("phase")),
-                   .world_size = json.at("world_size").get<int>(),
-                   .nodes = {},
-                   .sealed_at = reader.at(json.at("sealed_at")),
-                   .since = reader.at_if(json.at("since")),
-                   .round_end = reader.end(json.at("end")),
-                   .why_again = json.at("why_again").get<std::string>(),
-                   .votes_needed = json.value("votes_needed", std::size_t{0}),
-                   // Missing in records of older versions, which had no clusters of cpprunds.
-                   .takeover_window = std::chrono::milliseconds(json.value("patience_ms", 0)),
-                   .finish = Reader::frame_if<link::Finish>(json.at("finish")),
-                   .history = reader.history(json.at("history")),
-                   .time = reader.accounting(json.at("time"))};
-  for (const Json& each : json.at("nodes")) record.nodes.push_back(Reader::node(each));
-  if (record.nodes.empty()) throw Wrong{"no nodes"};
-  const Duration pause_max = record.nodes.front().join.restarts.pause_max();
-  record.pause_until = reader.at_if(json.at("pause_until"), pause_max);
-  for (const Json& each : json.at("dismissals")) {
-    record.evicted_nodes.push_back({.host = each.at("host").get<std::string>(),
-                                    .pid = each.at("pid").get<int>(),
-                                    .agent = each.at("agent").get<std::uint32_t>(),
-                                    .why = each.at("why").get<std::string>()});
+// A kind of record: the member that has its version, and its name in errors.
+struct RecordKind {
+  const char* version_key;
+  const char* name;
+};
+constexpr RecordKind job_kind{"cpprund_job", "a job record"};
+constexpr RecordKind hosts_kind{"cpprund_hosts", "a record of excluded hosts"};
+
+std::string record_bytes(const RecordKind& kind, Json json) {
+  json[kind.version_key] = record_version;
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return bytes;
+}
+
+template <class Read>
+auto read_record(const RecordKind& kind, std::string_view bytes, const Read& read)
+    -> Result<decltype(read(Json()))> {
+  const auto no_record = [&kind](const std::string& what) {
+    return failure(fmt::format("is not {} of cpprund ({})", kind.name, what));
+  };
+  const Json json = parse_cbor(bytes);
+  const Json& said = member_or_null(json, kind.version_key);
+  if (!said.is_number_unsigned()) return no_record(kind.version_key);
+  if (said != record_version) {
+    return failure(fmt::format("is of version {}, but this cpprund reads version {}", said.dump(),
+                               record_version));
   }
-  return record;
+  try {
+    return read(json);
+  } catch (const Json::exception& error) {
+    return no_record(error.what());
+  } catch (const Wrong& wrong) {
+    return no_record(wrong.what);
+  }
 }
 
 // Rejects seats that no round can have had. Job::check rejects everything else that is impossible.
@@ -409,35 +420,19 @@ std::optional<std::string> objection_to_seats(const JobRecord& record) {
   return std::nullopt;
 }
 
-tl::unexpected<Error> no_record(const std::string& what) {
-  return failure(fmt::format("is not a job record of cpprund ({})", what));
-}
-
 }  // namespace
 
+std::string job_record_bytes(const JobRecord& record, const ClockPair& moment) {
+  return record_bytes(job_kind, json_of<Json>(RecordFormat{moment}, record));
+}
+
 Result<JobRecord> read_job_record(std::string_view bytes, const ClockPair& moment) {
-  const Json json = parse_cbor(bytes);
-  const Json said = json.is_object() ? json.value(job_record::version_key, Json()) : Json();
-  if (!said.is_number_unsigned()) return no_record(job_record::version_key);
-  if (said != job_record::version) {
-    return failure(fmt::format("is of version {}, but this cpprund reads version {}", said.dump(),
-                               job_record::version));
-  }
-  try {
-    JobRecord record = read(json, Reader{moment});
-    const auto restarts = restart_state_of(json.at("restarts"), moment);
-    if (!restarts) return no_record(restarts.error().reason);
-    record.restarts = *restarts;
-    auto exclusions = exclusions_of(json.at("exclusions"), moment);
-    if (!exclusions) return no_record(exclusions.error().reason);
-    record.exclusions = *std::move(exclusions);
-    if (const auto objection = objection_to_seats(record)) return no_record(*objection);
+  return read_record(job_kind, bytes, [&moment](const Json& json) {
+    auto record = value_of_json<JobRecord>(RecordFormat{moment}, json);
+    if (record.nodes.empty()) throw Wrong{"no nodes"};
+    if (const auto objection = objection_to_seats(record)) throw Wrong{*objection};
     return record;
-  } catch (const Json::exception& error) {
-    return no_record(error.what());
-  } catch (const Wrong& wrong) {
-    return no_record(wrong.what);
-  }
+  });
 }
 
 std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<WallTime> alive,
@@ -447,140 +442,32 @@ std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<
   return then < record.sealed_at ? std::nullopt : std::optional(then);
 }
 
-namespace {
-
-constexpr const char* version_key = "cpprund_hosts";
-constexpr int version = 1;
-// The year 2128; it fits as nanoseconds.
-constexpr std::int64_t exclusion_wall_max = 5'000'000'000'000'000;
-
-Json record_in(std::string_view bytes) {
-  return parse_cbor(bytes);
-}
-
-}  // namespace
-
-Json exclusions_value(const std::vector<Exclusions::Entry>& entries, const ClockPair& moment) {
-  Json json = Json::array();
-  for (const auto& [host, until, why] : entries) {
-    const Json end = until ? Json(moment.by_wall(*until).time_since_epoch().count()) : Json();
-    json.push_back({{"host", host}, {"until", end}, {"why", why}});
-  }
-  return json;
-}
-
-Result<std::vector<Exclusions::Entry>> exclusions_of(const Json& json, const ClockPair& moment) {
-  if (!json.is_array() || json.size() > bounds::exclusions_max) return failure("exclusions");
-  std::vector<Exclusions::Entry> entries;
-  try {
-    for (const Json& each : json) {
-      Exclusions::Entry entry{.host = each.at("host").get<std::string>(),
-                              .why = each.at("why").get<std::string>()};
-      if (const Json& until = each.at("until"); !until.is_null()) {
-        if (!until.is_number_integer()) return failure("a moment");
-        const auto wall = until.get<std::int64_t>();
-        if (wall < -exclusion_wall_max || wall > exclusion_wall_max) return failure("a moment");
-        // A wrong clock must not exclude a host for longer than an operator can ask for.
-        const Duration ahead = std::chrono::microseconds{wall} - moment.wall.time_since_epoch();
-        entry.until = moment.now + std::min<Duration>(ahead, bounds::exclusion_max);
-      }
-      entries.push_back(std::move(entry));
-    }
-  } catch (const Json::exception& error) {
-    return failure(error.what());
-  }
-  std::ranges::sort(entries, {}, &Exclusions::Entry::host);
-  return entries;
-}
-
 std::string hosts_record_bytes(const std::vector<Exclusions::Entry>& entries,
                                const ClockPair& moment) {
-  std::string bytes;
-  Json::to_cbor({{version_key, version}, {"exclusions", exclusions_value(entries, moment)}}, bytes);
-  return bytes;
+  return record_bytes(hosts_kind, {{"exclusions", json_of<Json>(RecordFormat{moment}, entries)}});
 }
 
 bool is_hosts_record(std::string_view bytes) {
-  const Json json = record_in(bytes);
-  return json.is_object() && json.contains(version_key);
+  const Json json = parse_cbor(bytes);
+  return json.is_object() && json.contains(hosts_kind.version_key);
 }
 
 Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
                                                          const ClockPair& moment) {
-  const auto no_record = [](const std::string& what) {
-    return failure(fmt::format("is not a record of excluded hosts of cpprund ({})", what));
-  };
-  const Json json = record_in(bytes);
-  const Json said = json.is_object() ? json.value(version_key, Json()) : Json();
-  if (!said.is_number_unsigned()) return no_record(version_key);
-  if (said != version) {
-    return failure(
-        fmt::format("is of version {}, but this cpprund reads version {}", said.dump(), version));
-  }
-  auto entries = exclusions_of(json.value("exclusions", Json()), moment);
-  if (!entries) return no_record(entries.error().reason);
-  // Only an exclusion from a single job may have no end time: it ends with the job.
-  if (std::ranges::any_of(*entries, [](const auto& each) { return !each.until; })) {
-    return no_record("an exclusion has no end");
-  }
-  return entries;
+  return read_record(hosts_kind, bytes, [&moment](const Json& json) {
+    std::vector<Exclusions::Entry> entries;
+    RecordFormat{moment}.read("exclusions", member_or_null(json, "exclusions"), entries);
+    // Only an exclusion from a single job may have no end time: it ends with the job.
+    if (std::ranges::any_of(entries, [](const auto& each) { return !each.until; })) {
+      throw Wrong{"an exclusion has no end"};
+    }
+    return entries;
+  });
 }
 
 namespace {
 
-using SpentBudgets = std::map<std::string, RestartState::Moments, std::less<>>;
-
-constexpr int state_version = 1;
 constexpr const char* state_version_key = "cpprun_restart_state";
-constexpr double seconds_max = 5e9;  // the year 2128; it fits as nanoseconds
-constexpr std::uint64_t count_max = 1'000'000'000;
-
-double wall_seconds(TimePoint at, const ClockPair& moment) {
-  const auto wall = std::chrono::duration<double>(moment.wall.time_since_epoch());
-  return wall.count() - in_seconds(moment.now - at);
-}
-
-Json to_json(const SpentBudgets& budgets, const ClockPair& moment) {
-  Json json = Json::object();
-  for (const auto& [name, moments] : budgets) {
-    if (moments.empty()) continue;
-    Json& times = json[name] = Json::array();
-    // To the millisecond, which is precise enough for every reader.
-    for (const TimePoint each : moments) {
-      times.push_back(std::round(wall_seconds(each, moment) * 1e3) / 1e3);
-    }
-  }
-  return json;
-}
-
-std::optional<SpentBudgets> budgets_of(const Json& json, const ClockPair& moment) {
-  if (!json.is_object()) return std::nullopt;
-  const double wall_now = wall_seconds(moment.now, moment);
-  SpentBudgets budgets;
-  for (const auto& [name, times] : json.items()) {
-    if (!times.is_array()) return std::nullopt;
-    auto& moments = budgets[name];
-    for (const Json& each : times) {
-      const double seconds = each.is_number() ? each.get<double>() : -1;
-      if (!(seconds >= 0 && seconds <= seconds_max)) return std::nullopt;
-      const std::chrono::duration<double> ago{std::max(0.0, wall_now - seconds)};
-      moments.push_back(moment.now - std::chrono::duration_cast<Duration>(ago));
-    }
-    std::ranges::sort(moments);
-  }
-  return budgets;
-}
-
-std::optional<std::uint64_t> whole_at(const Json& json, const char* name, std::uint64_t most) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_number_unsigned()) return std::nullopt;
-  const auto value = found->get<std::uint64_t>();
-  return value <= most ? std::optional(value) : std::nullopt;
-}
-
-Json at(const Json& json, const char* name) {
-  return json.is_object() ? json.value(name, Json()) : Json();
-}
 
 tl::unexpected<Error> not_ours(const std::string& key) {
   return failure(fmt::format(
@@ -590,41 +477,10 @@ tl::unexpected<Error> not_ours(const std::string& key) {
 
 }  // namespace
 
-Json restart_state_value(const RestartState& state, const ClockPair& moment) {
-  return {{"restarts_used", state.restarts_used},
-          {"spent", to_json(state.spent, moment)},
-          {"farthest",
-           {{"step", state.farthest.step}, {"checkpoint_step", state.farthest.checkpoint_step}}},
-          {"no_progress", state.fruitless},
-          {"host_failures", to_json(state.host_failures, moment)}};
-}
-
-Result<RestartState> restart_state_of(const Json& json, const ClockPair& moment) {
-  RestartState state;
-  const auto used = whole_at(json, "restarts_used", count_max);
-  if (!used) return failure("restarts_used");
-  state.restarts_used = static_cast<int>(*used);
-  const auto fruitless = whole_at(json, "no_progress", count_max);
-  if (!fruitless) return failure("no_progress");
-  state.fruitless = static_cast<int>(*fruitless);
-  auto spent = budgets_of(at(json, "spent"), moment);
-  if (!spent) return failure("spent");
-  state.spent = *std::move(spent);
-  auto failures = budgets_of(at(json, "host_failures"), moment);
-  if (!failures) return failure("host_failures");
-  state.host_failures = *std::move(failures);
-  const Json farthest = at(json, "farthest");
-  const auto step = whole_at(farthest, "step", UINT64_MAX);
-  const auto checkpoint = whole_at(farthest, "checkpoint_step", UINT64_MAX);
-  if (!step || !checkpoint) return failure("farthest");
-  state.farthest = {.step = *step, .checkpoint_step = *checkpoint};
-  return state;
-}
-
 std::string restart_state_json(const RestartState& state, const std::string& job,
                                const ClockPair& moment) {
-  Json json = restart_state_value(state, moment);
-  json[state_version_key] = state_version;
+  Json json = json_of<Json>(RestartStateFormat{moment}, state);
+  json[state_version_key] = record_version;
   json["job"] = job;
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
@@ -633,24 +489,26 @@ Result<RestartState> read_restart_state(std::string_view text, const std::string
                                         const ClockPair& moment) {
   const Json json = parse_json(text);
   if (!json.is_object()) return not_ours("not a JSON object");
-  const auto said = whole_at(json, state_version_key, UINT64_MAX);
-  if (!said) return not_ours(state_version_key);
-  if (*said != state_version) {
+  const Json& said = member_or_null(json, state_version_key);
+  if (!said.is_number_unsigned()) return not_ours(state_version_key);
+  if (said != record_version) {
     return failure(
         fmt::format("is of version {}, but this cpprun reads version {}; use the cpprun that wrote "
                     "it, or remove it to start with the full restart budget",
-                    *said, state_version));
+                    said.get<std::uint64_t>(), record_version));
   }
-  const Json whose = at(json, "job");
+  const Json& whose = member_or_null(json, "job");
   if (!whose.is_string()) return not_ours("job");
   if (whose != job) {
     return failure(fmt::format(
         "belongs to job \"{}\", but this is job \"{}\"; use one file per job, or set --rdzv-id",
         plain_line(whose.get<std::string>()), job));
   }
-  auto state = restart_state_of(json, moment);
-  if (!state) return not_ours(state.error().reason);
-  return state;
+  try {
+    return value_of_json<RestartState>(RestartStateFormat{moment}, json);
+  } catch (const Wrong& wrong) {
+    return not_ours(wrong.what);
+  }
 }
 
 }  // namespace cpprun

@@ -3,8 +3,6 @@
 // Serialized job state: job records and excluded hosts as CBOR, and the file of --restart-state as
 // JSON.
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,15 +31,8 @@ Result<JobRecord> read_job_record(std::string_view bytes, const ClockPair& momen
 std::optional<TimePoint> writer_alive_at(const JobRecord& record, std::optional<WallTime> alive,
                                          const ClockPair& moment);
 
-// Excluded hosts as JSON: those of one job, as part of its record, and those of all future jobs of
-// a daemon, as a record of their own. That one is kept beside the job records and in the same way:
-// CBOR with a version. Times are microseconds since 1970.
-
-nlohmann::json exclusions_value(const std::vector<Exclusions::Entry>& entries,
-                                const ClockPair& moment);
-// Fails with a description of the invalid part.
-Result<std::vector<Exclusions::Entry>> exclusions_of(const nlohmann::json& json,
-                                                     const ClockPair& moment);
+// The excluded hosts of all future jobs of a daemon, as a record that is kept beside the job
+// records and in the same way. Those of one job are part of its record.
 
 // The record is kept under this name; no job may have it.
 inline constexpr const char* hosts_record_name = "\nhosts";
@@ -61,11 +52,6 @@ Result<std::vector<Exclusions::Entry>> read_hosts_record(std::string_view bytes,
 //   {"cpprun_restart_state":1, "job":"slurm-77.0", "restarts_used":2,
 //    "spent":{"":[1769000000.5], "hang":[1769000100.0]}, "farthest":{"step":900,
 //    "checkpoint_step":800}, "no_progress":0, "host_failures":{"n3":[1769000000.5]}}
-
-// Only the object, for use as part of another.
-nlohmann::json restart_state_value(const RestartState& state, const ClockPair& moment);
-// Fails with the name of the invalid member.
-Result<RestartState> restart_state_of(const nlohmann::json& json, const ClockPair& moment);
 
 std::string restart_state_json(const RestartState& state, const std::string& job,
                                const ClockPair& moment);
