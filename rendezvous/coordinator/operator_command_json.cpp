@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/bounds.h"
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
@@ -118,7 +119,7 @@ std::string outcome_json(const CommandResult& outcome) {
   json object;
   object["said"] = outcome.sentence;
   if (!outcome.kept_by.empty()) object["kept_by"] = outcome.kept_by;
-  return object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return text_of_json(object) + "\n";
 }
 
 }  // namespace cpprun

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "rendezvous/etcd/bounds.h"
 
@@ -14,11 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 using std::chrono::milliseconds;
-
-// Invalid UTF-8 in a name or card is replaced instead of preventing leadership.
-std::string compact_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
 
 Result<Json> parse(std::string_view text) {
   // The values are flat; anything larger or deeper is invalid.
@@ -63,7 +59,7 @@ bool is_count(const Json& object, const char* name) {
 }  // namespace
 
 std::string to_json(const LeaderCard& leader) {
-  return compact_text({{"name", leader.name}, {"card", leader.card}});
+  return text_of_json(Json{{"name", leader.name}, {"card", leader.card}});
 }
 
 std::string to_json(const Synced& synced) {
@@ -74,7 +70,7 @@ std::string to_json(const Synced& synced) {
   if (synced.epoch != 0) json["epoch"] = synced.epoch;
   if (synced.is_vacant) json["vacant"] = true;
   if (!synced.successor.empty()) json["heir"] = synced.successor;
-  return compact_text(json);
+  return text_of_json(json);
 }
 
 Result<LeaderCard> read_leader_card(std::string_view text) {

@@ -50,6 +50,10 @@ std::string daemon_json(const DaemonSnapshot& daemon, const ClockPair& moment);
 // cpprund.
 std::string leader_changed_line(const LeaderChange& change, const std::string& host);
 
+// Writes the members of an event behind those that all events have. Returns its name.
+const char* add_event(const coordinator::NodeChange& change, nlohmann::ordered_json& json);
+const char* add_event(const coordinator::Answered& answered, nlohmann::ordered_json& json);
+
 // Job events of a daemon, as the objects of docs/events.md. A daemon has no workers and no rank: it
 // reports its coordinator's actions, each once, however many nodes receive it.
 class JobEvents {
@@ -67,6 +71,10 @@ class JobEvents {
     RoundNumber drained{};
     bool ended = false;
   };
+
+  // The name of the event; null if it is none.
+  const char* add_message(const std::string& job, const link::Message& message,
+                          nlohmann::ordered_json& json);
 
   std::string host_;
   std::map<std::string, Told> told_;
