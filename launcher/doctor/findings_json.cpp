@@ -2,27 +2,13 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/doctor/findings.h"
+#include "proto/fields_json.h"
 
 namespace cpprun::doctor {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
-Json limit_view(const std::optional<std::uint64_t>& limit) {
-  return limit ? Json(*limit) : Json(nullptr);
-}
-
-Json disk_view(const Disk& disk) {
-  return {{"path", disk.path},
-          {"bytes", disk.size},
-          {"free_bytes", disk.free},
-          {"refusal", or_null(disk.refusal)}};
-}
 
 const char* word_of(Reached reached) {
   switch (reached) {
@@ -44,60 +30,64 @@ const char* word_of(Reached reached) {
   return "";
 }
 
-Json facts_view(const HostFacts& facts) {
-  return {{"host", facts.host},
-          {"cpprun", or_null(facts.cpprun)},
-          {"gpus", facts.gpus.usable},
-          {"gpus_of_the_machine", gpus_there(facts.gpus)},
-          {"open_files_max", limit_view(facts.limits.open_files)},
-          {"processes_max", limit_view(facts.limits.processes)},
-          {"locked_bytes_max", limit_view(facts.limits.locked_bytes)},
-          {"infiniband", facts.has_infiniband},
-          {"shared_memory", disk_view(facts.shared_memory)},
-          {"temporary", disk_view(facts.temporary)},
-          {"port", facts.port == 0 ? Json(nullptr) : Json(facts.port)}};
-}
+// How a host reached another one.
+struct Pair {
+  std::string from;
+  std::string to;
+  Dialed dialed;
+};
 
-Json host_json(const ExaminedHost& host) {
-  Json json;
-  json["name"] = title_of(host);
-  json["address"] = or_null(host.address);
-  json["not_examined"] = or_null(host.gone);
-  json["facts"] = host.facts ? facts_view(*host.facts) : Json(nullptr);
-  json["clock_ahead_seconds"] = host.clock ? Json(in_seconds(host.clock->offset)) : Json(nullptr);
-  json["clock_error_seconds"] = host.clock ? Json(in_seconds(host.clock->error)) : Json(nullptr);
-  return json;
-}
+struct FindingsFormat {
+  void fields(auto& f, const Disk& disk) const {
+    f("path", disk.path), f("bytes", disk.size), f("free_bytes", disk.free);
+    f("refusal", OrNull{disk.refusal});
+  }
+  void fields(auto& f, const HostFacts& facts) const {
+    f("host", facts.host), f("cpprun", OrNull{facts.cpprun}), f("gpus", facts.gpus.usable);
+    f("gpus_of_the_machine", gpus_there(facts.gpus));
+    f("open_files_max", facts.limits.open_files), f("processes_max", facts.limits.processes);
+    f("locked_bytes_max", facts.limits.locked_bytes), f("infiniband", facts.has_infiniband);
+    f("shared_memory", facts.shared_memory), f("temporary", facts.temporary);
+    f("port", OrNull{facts.port});
+  }
+  void fields(auto& f, const ExaminedHost& host) const {
+    f("name", title_of(host)), f("address", OrNull{host.address});
+    f("not_examined", OrNull{host.gone}), f("facts", host.facts);
+    const auto& clock = host.clock;
+    f("clock_ahead_seconds", clock ? std::optional(clock->offset) : std::nullopt);
+    f("clock_error_seconds", clock ? std::optional(clock->error) : std::nullopt);
+  }
+  void fields(auto& f, const Finding& finding) const {
+    f("host", finding.host), f("what", finding.what), f("cure", finding.hint);
+  }
+  void fields(auto& f, const Pair& pair) const {
+    f("from", pair.from), f("to", pair.to), f("resolved", pair.dialed.addresses);
+    f("why_unresolved", OrNull{pair.dialed.why_unresolved}), f("reached", pair.dialed.reached);
+    f("where", OrNull{pair.dialed.where}), f("why", OrNull{pair.dialed.why});
+  }
+
+  static Json write(Duration duration) { return in_seconds(duration); }
+  static Json write(Reached reached) { return word_of(reached); }
+};
 
 }  // namespace
 
 std::string doctor_json(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings) {
-  Json json;
-  json["hosts"] = Json::array();
-  json["pairs"] = Json::array();
+  std::vector<Pair> pairs;
   for (const auto& host : hosts) {
-    json["hosts"].push_back(host_json(host));
     for (const auto& dialed : host.dialed) {
       std::string other;
       for (const auto& each : hosts) {
         if (each.member.number == dialed.number) other = title_of(each);
       }
-      json["pairs"].push_back({{"from", title_of(host)},
-                               {"to", other},
-                               {"resolved", dialed.addresses},
-                               {"why_unresolved", or_null(dialed.why_unresolved)},
-                               {"reached", word_of(dialed.reached)},
-                               {"where", or_null(dialed.where)},
-                               {"why", or_null(dialed.why)}});
+      pairs.push_back({title_of(host), other, dialed});
     }
   }
-  json["findings"] = Json::array();
-  for (const auto& finding : findings) {
-    json["findings"].push_back(
-        {{"host", finding.host}, {"what", finding.what}, {"cure", finding.hint}});
-  }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const Json json{{"hosts", json_of<Json>(FindingsFormat{}, hosts)},
+                  {"pairs", json_of<Json>(FindingsFormat{}, pairs)},
+                  {"findings", json_of<Json>(FindingsFormat{}, findings)}};
+  return text_of_json(json) + "\n";
 }
 
 }  // namespace cpprun::doctor
