@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/report.h"
+#include "proto/fields_json.h"
 #include "proto/link/values_json.h"
-#include "proto/state_machine.h"
+#include "rendezvous/status/status_json.h"
 
 namespace cpprun {
 
@@ -42,22 +43,58 @@ OrderedJson root_json(const ReportFacts& facts) {
   return to_json(*facts.root, facts.program.empty() ? std::string() : facts.program.front());
 }
 
-// Only the facts of the failure: the meaning of its cause is given once, in the root.
-OrderedJson attempt_json(const Attempt& attempt) {
-  OrderedJson json;
-  json["round"] = attempt.round.value;
-  json["restart"] = attempt.restart;
-  json["began"] = unix_seconds(attempt.began);
-  json["ended"] = unix_seconds(attempt.ended);
-  json["reason"] = attempt.reason;
-  json["failure"] = nullptr;
-  if (attempt.failure) {
-    json["failure"] = to_json(*attempt.failure, "");
-    json["failure"].erase("reason");
-    json["failure"].erase("advice");
+// This node's other workers that failed.
+OrderedJson others_json(const ReportFacts& facts) {
+  OrderedJson json = OrderedJson::array();
+  const auto* own = own_root(facts);
+  for (const DiagnosedEnd& each : facts.ends) {
+    if (&each != own) json.push_back(end_json(each, facts));
   }
   return json;
 }
+
+struct ReportFormat {
+  // Only the facts of the failure: the meaning of its cause is given once, in the root.
+  void fields(auto& f, const Attempt& attempt) const {
+    f("round", attempt.round), f("restart", attempt.restart), f("began", attempt.began);
+    f("ended", attempt.ended), f("reason", attempt.reason), f("failure", attempt.failure);
+  }
+  void fields(auto& f, const link::Consequence& each) const {
+    f("rank", each.rank), f("node", each.group_rank), f("ending", to_text(each.status));
+    f("exit_code", link::exit_code_of(each.status));
+  }
+  void fields(auto& f, const std::pair<WallTime, events::LeaderChanged>& change) const {
+    const auto& [time, leader] = change;
+    f("time", time), f("from", to_string(leader.from)), f("to", to_string(leader.to));
+    f("epoch", leader.epoch), f("silence", in_seconds(leader.silence));
+  }
+  void fields(auto& f, const ReportFacts& facts) const {
+    const bool is_over = !facts.running;
+    f("version", report_version);
+    f("state", is_over ? "ended" : facts.reason.empty() ? "running" : "ending");
+    f("job", facts.job), f("succeeded", only_if(is_over, facts.exit_code == 0));
+    f("exit_code", only_if(is_over, facts.exit_code)), f("reason", on_one_line(facts.reason));
+    f("host", facts.host), f("pid", facts.pid), f("node", facts.group_rank);
+    f("restarts", facts.restarts), f("started", facts.started);
+    f("ended", only_if(is_over, facts.ended)), f("program", facts.program);
+    f("interpreter", facts.interpreter), f("logs", facts.logs), f("root", root_json(facts));
+    f("others", others_json(facts)), f("consequences", facts.consequences);
+    f("consequence_count", facts.consequence_count), f("time_use", facts.time);
+    f("attempts", facts.attempts.list(facts.ended));
+    f("attempts_left_out", facts.attempts.left_out());
+    f("leader_changes", facts.leader_changes);
+    f("leader_changes_left_out", facts.leader_changes_left_out);
+  }
+
+  static OrderedJson write(WallTime time) { return unix_seconds(time); }
+  static OrderedJson write(const TimeUse& time) { return link::readable_json(time); }
+  static OrderedJson write(const link::Failure& failure) {
+    auto json = to_json(failure, "");
+    json.erase("reason");
+    json.erase("advice");
+    return json;
+  }
+};
 
 }  // namespace
 
@@ -70,80 +107,19 @@ std::string on_one_line(std::string message) {
 }
 
 std::string report_json(const ReportFacts& facts) {
-  OrderedJson json;
-  json["version"] = report_version;
-  json["state"] = !facts.running ? "ended" : facts.reason.empty() ? "running" : "ending";
-  json["job"] = facts.job;
-  json["succeeded"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code == 0);
-  json["exit_code"] = facts.running ? OrderedJson(nullptr) : OrderedJson(facts.exit_code);
-  json["reason"] = on_one_line(facts.reason);
-  json["host"] = facts.host;
-  json["pid"] = facts.pid;
-  json["node"] = facts.group_rank.value;
-  json["restarts"] = facts.restarts;
-  json["started"] = unix_seconds(facts.started);
-  json["ended"] = facts.running ? OrderedJson(nullptr) : OrderedJson(unix_seconds(facts.ended));
-  json["program"] = facts.program;
-  json["interpreter"] = facts.interpreter;
-  json["logs"] = facts.logs;
-  json["root"] = root_json(facts);
-  json["others"] = OrderedJson::array();
-  const auto* own = own_root(facts);
-  for (const DiagnosedEnd& each : facts.ends) {
-    if (&each != own) json["others"].push_back(end_json(each, facts));
-  }
-  json["consequences"] = OrderedJson::array();
-  for (const link::Consequence& each : facts.consequences) {
-    json["consequences"].push_back({{"rank", each.rank.value},
-                                    {"node", each.group_rank.value},
-                                    {"ending", to_text(each.status)},
-                                    {"exit_code", link::exit_code_of(each.status)}});
-  }
-  json["consequence_count"] = facts.consequence_count;
-  json["time_use"] = facts.time ? link::readable_json(*facts.time) : OrderedJson(nullptr);
-  json["attempts"] = OrderedJson::array();
-  for (const Attempt& each : facts.attempts.list(facts.ended)) {
-    json["attempts"].push_back(attempt_json(each));
-  }
-  json["attempts_left_out"] = facts.attempts.left_out();
-  json["leader_changes"] = OrderedJson::array();
-  for (const auto& [time, each] : facts.leader_changes) {
-    json["leader_changes"].push_back({{"time", unix_seconds(time)},
-                                      {"from", to_string(each.from)},
-                                      {"to", to_string(each.to)},
-                                      {"epoch", each.epoch},
-                                      {"silence", in_seconds(each.silence)}});
-  }
-  json["leader_changes_left_out"] = facts.leader_changes_left_out;
-  return to_text(json, 2) + "\n";
-}
-
-double unix_seconds(WallTime time) {
-  return std::chrono::duration<double>(time.time_since_epoch()).count();
+  return text_of_json(json_of<OrderedJson>(ReportFormat{}, facts), 2) + "\n";
 }
 
 nlohmann::ordered_json to_json(const link::Failure& failure, const std::string& executable) {
-  const auto status = own_status(failure);
+  link::Failure own = failure;
+  own.status = own_status(failure);
+  auto json = shown_failure(own);
   const auto* cause = find_cause(failure.cause);
-  nlohmann::ordered_json json;
-  json["rank"] = failure.rank.value;
-  json["local_rank"] = failure.local_rank.value;
-  json["node"] = failure.group_rank.value;
-  json["host"] = failure.host;
-  json["pid"] = failure.pid;
-  json["exit_code"] = link::exit_code_of(status);
-  json["signal"] = status.signalled ? nlohmann::ordered_json(signal_name(status.value)) : nullptr;
-  json["time"] = unix_seconds(failure.time);
-  json["message"] = failure.message;
-  json["cause"] = failure.cause;
+  json.erase("consequence");  // it is the last member
   json["reason"] = cause == nullptr ? "" : std::string(cause->sentence);
   json["advice"] = cause == nullptr ? "" : cause_advice(*cause, executable);
   json["consequence"] = failure.consequence;
   return json;
-}
-
-std::string to_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 namespace {
@@ -206,28 +182,8 @@ struct EventWriter {
     json["text"] = m.text;
     return "coordinator_note";
   }
-  const char* operator()(const events::NodeChange& m) const {
-    json["changed_host"] = m.host;
-    json["changed_node"] = m.rank ? OrderedJson(m.rank->value) : OrderedJson(nullptr);
-    if (m.kind == events::NodeChange::Kind::joined) return "node_joined";
-    json["reason"] = m.reason;
-    return m.kind == events::NodeChange::Kind::lost ? "node_lost" : "node_left";
-  }
-  const char* operator()(const events::Answered& m) const {
-    const auto& [ticket, command, outcome] = m;
-    json["order"] = name_of(command.kind);
-    json["by"] = command.by;
-    json["reason"] = command.reason;
-    json["whom"] = command.whom.empty() ? OrderedJson(nullptr) : OrderedJson(command.whom);
-    json["signal"] = command.kind == OperatorCommand::Kind::save
-                         ? OrderedJson(signal_name(command.signal))
-                         : OrderedJson();
-    json["for_s"] =
-        command.length > Duration{} ? OrderedJson(in_seconds(command.length)) : OrderedJson();
-    json["outcome"] = name_of(outcome.kind);
-    json["said"] = outcome.sentence;
-    return "order";
-  }
+  const char* operator()(const events::NodeChange& m) const { return add_event(m, json); }
+  const char* operator()(const events::Answered& m) const { return add_event(m, json); }
   const char* operator()(const events::LeaseNearlyMissed& m) const {
     json["silence"] = in_seconds(m.silence);
     json["lease"] = in_seconds(m.lease);
@@ -281,7 +237,7 @@ std::string EventLog::line(WallTime time, const events::Event& event) {
   json["node"] = group_rank_.value;
   json["round"] = round_.value;
   json["event"] = std::visit(EventWriter{json, source_.executable}, event);
-  return to_text(json) + "\n";
+  return text_of_json(json) + "\n";
 }
 
 }  // namespace cpprun

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "proto/fields_json.h"
+
 namespace failure_json_test {
 
 using namespace cpprun;
@@ -41,7 +43,7 @@ TEST_CASE("an unknown cause of a newer cpprun is passed on without a description
 TEST_CASE("half a character in a worker's message does not break the JSON") {
   nlohmann::ordered_json json;
   json["message"] = "half \xE2\x82";
-  CHECK(to_text(json).starts_with("{\"message\":\"half "));
+  CHECK(text_of_json(json).starts_with("{\"message\":\"half "));
 }
 
 }  // namespace failure_json_test
