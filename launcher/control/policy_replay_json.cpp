@@ -14,6 +14,7 @@
 
 #include "launcher/control/policy_replay.h"
 #include "launcher/failure/causes.h"
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
@@ -43,7 +44,7 @@ std::string replay_json(const PolicyReplay& replay) {
                   {"restarts_used", replay.restarts_used},
                   {"restarts_left", replay.restarts_left},
                   {"failures", std::move(steps)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text_of_json(json) + "\n";
 }
 
 namespace {
@@ -56,15 +57,15 @@ constexpr int exit_code_max = 255;
 
 // The member if it has that type, otherwise none.
 std::optional<double> number_at(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
+  const Json& found = member_or_null(json, name);
+  if (!found.is_number()) return std::nullopt;
+  const double value = found.get<double>();
   return value >= 0 && value <= trace_seconds_max ? std::optional(value) : std::nullopt;
 }
 
 std::string text_at(const Json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? plain_line(found->get<std::string>()) : "";
+  const Json& found = member_or_null(json, name);
+  return found.is_string() ? plain_line(found.get<std::string>()) : "";
 }
 
 TimePoint moment(double seconds) {

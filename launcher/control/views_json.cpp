@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,172 +15,153 @@
 
 #include "launcher/control/views.h"
 #include "launcher/plan/program.h"
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "proto/result.h"
 #include "proto/text.h"
 #include "rendezvous/status/page.h"
 
-// Members of foreign JSON. A missing member or one of the wrong type counts as absent.
-namespace cpprun::view_json {
-
-using OrderedJson = nlohmann::ordered_json;
-
-inline const OrderedJson* member(const OrderedJson& json, const char* name) {
-  if (!json.is_object()) return nullptr;
-  const auto found = json.find(name);
-  return found == json.end() || found->is_null() ? nullptr : &*found;
-}
-
-inline std::string text_at(const OrderedJson& json, const char* name) {
-  const OrderedJson* found = member(json, name);
-  return found != nullptr && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-inline std::optional<double> figure_at(const OrderedJson& json, const char* name) {
-  const OrderedJson* found = member(json, name);
-  if (found == nullptr || !found->is_number()) return std::nullopt;
-  const auto figure = found->get<double>();
-  return std::isfinite(figure) ? std::optional(figure) : std::nullopt;
-}
-
-// A number outside the type's range counts as absent.
-template <class Number>
-std::optional<Number> number_at(const OrderedJson& json, const char* name) {
-  const auto figure = figure_at(json, name);
-  constexpr auto most = static_cast<double>(std::numeric_limits<Number>::max());
-  constexpr auto least = static_cast<double>(std::numeric_limits<Number>::min());
-  if (!figure || *figure >= most || *figure < least) return std::nullopt;
-  return static_cast<Number>(*figure);
-}
-
-inline std::vector<std::string> texts_at(const OrderedJson& json, const char* name) {
-  std::vector<std::string> texts;
-  const OrderedJson* found = member(json, name);
-  if (found == nullptr || !found->is_array()) return texts;
-  for (const auto& each : *found) {
-    if (each.is_string()) texts.push_back(each.get<std::string>());
-  }
-  return texts;
-}
-
-template <class Number>
-Number count_at(const OrderedJson& json, const char* name) {
-  return number_at<Number>(json, name).value_or(Number{});
-}
-
-inline bool flag_at(const OrderedJson& json, const char* name, bool otherwise) {
-  const OrderedJson* found = member(json, name);
-  return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
-}
-
-inline OrderedJson parsed(std::string_view text) {
-  return parse_json<OrderedJson>(text);
-}
-
-inline tl::unexpected<Error> not_understood() {
-  return failure("the response is not JSON from a coordinator (is that a cpprun port?)");
-}
-
-inline std::string text_of(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
-}
-
-}  // namespace cpprun::view_json
-
 namespace cpprun {
 
 namespace {
 
-using namespace view_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::optional<std::string> next_at(const OrderedJson& json) {
-  auto next = text_at(json, "next");
-  return next.empty() ? std::nullopt : std::optional(std::move(next));
-}
+template <class T>
+concept Numeric = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 
-FailureView failure_of(const OrderedJson& json) {
-  return {.rank = count_at<int>(json, "rank"),
-          .node = count_at<int>(json, "node"),
-          .host = text_at(json, "host"),
-          .pid = count_at<int>(json, "pid"),
-          .exit_code = count_at<int>(json, "exit_code"),
-          .signal = text_at(json, "signal"),
-          .message = text_at(json, "message"),
-          .cause = text_at(json, "cause")};
-}
-
-std::optional<FailureView> failure_at(const OrderedJson& json, const char* name) {
-  const OrderedJson* found = member(json, name);
-  return found == nullptr ? std::nullopt : std::optional(failure_of(*found));
-}
-
-RoundView round_of(const OrderedJson& json) {
-  return {.round = count_at<std::int64_t>(json, "round"),
-          .restart = count_at<int>(json, "restart"),
-          .began = figure_at(json, "began").value_or(0),
-          .ended = figure_at(json, "ended"),
-          .reason = text_at(json, "reason"),
-          .failure = failure_at(json, "failure"),
-          .consequence_count = count_at<std::size_t>(json, "consequence_count")};
-}
-
-ProgressView progress_of(const OrderedJson& json) {
-  ProgressView progress{.step = number_at<std::int64_t>(json, "step_min"),
-                        .total = number_at<std::int64_t>(json, "total"),
-                        .remaining = figure_at(json, "remaining")};
-  const OrderedJson* metrics = member(json, "metrics");
-  if (metrics == nullptr || !metrics->is_array()) return progress;
-  for (const auto& each : *metrics) {
-    progress.metrics.push_back({text_at(each, "name"), figure_at(each, "value")});
+// A number outside the type's range counts as absent.
+template <Numeric Number>
+std::optional<Number> number_of(const OrderedJson& json) {
+  const double figure = json.is_number() ? json.get<double>() : std::nan("");
+  if constexpr (std::integral<Number>) {
+    constexpr auto most = static_cast<double>(std::numeric_limits<Number>::max());
+    constexpr auto least = static_cast<double>(std::numeric_limits<Number>::min());
+    if (figure >= most || figure < least) return std::nullopt;
   }
-  return progress;
+  return std::isfinite(figure) ? std::optional(static_cast<Number>(figure)) : std::nullopt;
 }
 
-JobView job_of(const OrderedJson& json) {
-  JobView job{.id = text_at(json, "job"),
-              .state = text_at(json, "state"),
-              .now = figure_at(json, "time").value_or(0),
-              .page = text_at(json, "status_page"),
-              .command = text_at(json, "command"),
-              .user = text_at(json, "user"),
-              .since = figure_at(json, "since"),
-              .round = count_at<std::int64_t>(json, "round"),
-              .nodes_min = count_at<int>(json, "nodes_min"),
-              .nodes_max = count_at<int>(json, "nodes_max"),
-              .world_size = count_at<int>(json, "world_size"),
-              .restarts = count_at<int>(json, "restarts"),
-              .restarts_max = count_at<int>(json, "restarts_max"),
-              .restarts_left = count_at<int>(json, "restarts_left"),
-              .lease = figure_at(json, "lease").value_or(0),
-              .silence_max = figure_at(json, "silence_max"),
-              .exit_code = number_at<int>(json, "exit_code"),
-              .reason = text_at(json, "reason"),
-              .waits_for = text_at(json, "waits_for"),
-              .cover = text_at(json, "cover"),
-              .root = failure_at(json, "root"),
-              .rounds_left_out = count_at<std::size_t>(json, "rounds_left_out")};
-  if (const OrderedJson* nodes = member(json, "nodes"); nodes != nullptr) {
-    job.waiting = count_at<std::size_t>(*nodes, "waiting");
-    job.running = count_at<std::size_t>(*nodes, "running");
-    job.succeeded = count_at<std::size_t>(*nodes, "succeeded");
-    job.drained = count_at<std::size_t>(*nodes, "drained");
-    job.away = count_at<std::size_t>(*nodes, "away");
+// Reads foreign JSON: what is missing or of another type keeps its default.
+struct ViewFormat {
+  void fields(auto& f, FailureView& failure) const {
+    f("rank", failure.rank), f("node", failure.node), f("host", failure.host);
+    f("pid", failure.pid), f("exit_code", failure.exit_code), f("signal", failure.signal);
+    f("message", failure.message), f("cause", failure.cause);
   }
-  if (const OrderedJson* rounds = member(json, "rounds"); rounds != nullptr && rounds->is_array()) {
-    for (const auto& each : *rounds) job.rounds.push_back(round_of(each));
+  void fields(auto& f, RoundView& round) const {
+    f("round", round.round), f("restart", round.restart), f("began", round.began);
+    f("ended", round.ended), f("reason", round.reason), f("failure", round.failure);
+    f("consequence_count", round.consequence_count);
   }
-  job.warnings = texts_at(json, "warnings");
-  if (const OrderedJson* progress = member(json, "progress"); progress != nullptr) {
-    job.progress = progress_of(*progress);
+  void fields(auto& f, MetricView& metric) const {
+    f("name", metric.name), f("value", metric.value);
   }
-  return job;
+  void fields(auto& f, ProgressView& progress) const {
+    f("step_min", progress.step), f("total", progress.total);
+    f("remaining", progress.remaining), f("metrics", progress.metrics);
+  }
+  void fields(auto& f, JobView& job) const {
+    f("job", job.id), f("state", job.state), f("time", job.now), f("status_page", job.page);
+    f("command", job.command), f("user", job.user), f("since", job.since);
+    f("round", job.round), f("nodes_min", job.nodes_min), f("nodes_max", job.nodes_max);
+    f("nodes", NodeCountsOf{job}), f("world_size", job.world_size);
+    f("restarts", job.restarts), f("restarts_max", job.restarts_max);
+    f("restarts_left", job.restarts_left), f("lease", job.lease);
+    f("silence_max", job.silence_max), f("exit_code", job.exit_code), f("reason", job.reason);
+    f("waits_for", job.waits_for), f("cover", job.cover), f("warnings", job.warnings);
+    f("root", job.root), f("rounds", job.rounds), f("rounds_left_out", job.rounds_left_out);
+    f("progress", job.progress);
+  }
+  // The numbers of nodes by state.
+  struct NodeCountsOf {
+    JobView& job;
+  };
+  void fields(auto& f, const NodeCountsOf& nodes) const {
+    f("waiting", nodes.job.waiting), f("running", nodes.job.running);
+    f("succeeded", nodes.job.succeeded), f("drained", nodes.job.drained);
+    f("away", nodes.job.away);
+  }
+  void fields(auto& f, NodeView& node) const {
+    f("host", node.host), f("node", node.node), f("state", node.state), f("since", node.since);
+    f("silence", node.silence), f("connected", node.is_connected), f("leaving", node.is_leaving);
+    f("hosts_coordinator", node.hosts_coordinator), f("pid", node.pid);
+    f("workers", node.workers), f("base_rank", node.base_rank), f("role", node.role);
+    f("ranks", node.figures);
+  }
+  void fields(auto& f, JobsView& view) const {
+    double now = 0;
+    std::string page;
+    f("jobs", view.jobs), f("next", view.next), f("time", now), f("status_page", page);
+    for (JobView& each : view.jobs) each.now = now, each.page = page;
+  }
+  void fields(auto& f, NodesView& view) const {
+    f("time", view.now), f("nodes", view.nodes), f("next", view.next);
+  }
+  void fields(auto& f, StandbyView& standby) const {
+    f("name", standby.name), f("place", standby.place), f("version", standby.version);
+    f("in_sync", standby.is_in_sync), f("bytes_behind", standby.bytes_behind);
+  }
+  void fields(auto& f, ChangeView& change) const {
+    f("time", change.time), f("from_name", change.from), f("to_name", change.to);
+    f("reason", change.reason), f("silence", change.silence);
+  }
+  void fields(auto& f, DaemonView& view) const {
+    std::string role;
+    std::string judge;
+    f("role", role), f("judge", judge);
+    view.leads = role == "leads";
+    view.has_etcd = judge == "etcd";
+    f("name", view.name), f("place", view.place), f("version", view.version);
+    f("leader", view.leader), f("leader_place", view.leader_address), f("epoch", view.epoch);
+    f("time", view.now), f("since", view.since), f("in_sync", view.is_in_sync);
+    f("standbys", view.standbys), f("durable", view.is_durable), f("synced", view.is_synced);
+    f("trouble", view.trouble), f("last_change", view.last_change);
+    f("warnings", view.warnings);
+  }
+
+  static const OrderedJson& member(const OrderedJson& json, const char* key) {
+    return member_or_null(json, key);
+  }
+  static void read(const char*, const OrderedJson& json, std::string& text) {
+    if (json.is_string()) text = json.get<std::string>();
+  }
+  static void read(const char*, const OrderedJson& json, bool& flag) {
+    if (json.is_boolean()) flag = json.get<bool>();
+  }
+  template <Numeric Number>
+  static void read(const char*, const OrderedJson& json, Number& number) {
+    number = number_of<Number>(json).value_or(Number{});
+  }
+  template <Numeric Number>
+  static void read(const char*, const OrderedJson& json, std::optional<Number>& number) {
+    number = number_of<Number>(json);
+  }
+  static void read(const char*, const OrderedJson& json, std::optional<std::string>& text) {
+    text = json.is_string() ? std::optional(json.get<std::string>()) : std::nullopt;
+    if (text == "") text.reset();
+  }
+  static void read(const char*, const OrderedJson& json, std::vector<std::string>& texts) {
+    if (!json.is_array()) return;
+    for (const auto& each : json) {
+      if (each.is_string()) texts.push_back(each.get<std::string>());
+    }
+  }
+  template <class View>
+  void read(const char* key, const OrderedJson& json, std::vector<View>& views) const {
+    if (!json.is_array()) return;
+    for (const auto& each : json) read_json(*this, key, each, views.emplace_back());
+  }
+  // The minimum or the sum of the statistics of a node's workers.
+  static void read(const char*, const OrderedJson& ranks, StatsView& figures);
+};
+
+std::optional<double> figure_at(const OrderedJson& json, const char* name) {
+  return number_of<double>(member_or_null(json, name));
 }
 
-// The minimum or the sum of the statistics of a node's workers.
-StatsView figures_of(const OrderedJson& node) {
-  StatsView figures;
-  const OrderedJson* ranks = member(node, "ranks");
-  if (ranks == nullptr || !ranks->is_array()) return figures;
+void ViewFormat::read(const char*, const OrderedJson& ranks, StatsView& figures) {
+  if (!ranks.is_array()) return;
   const auto take_least = [](std::optional<double>& least, std::optional<double> figure) {
     if (figure && (!least || *figure < *least)) least = figure;
   };
@@ -187,36 +169,49 @@ StatsView figures_of(const OrderedJson& node) {
     if (figure) sum = sum.value_or(0) + *figure;
   };
   std::set<std::optional<int>> gpus;
-  for (const auto& rank : *ranks) {
+  for (const auto& rank : ranks) {
     take_least(figures.step, figure_at(rank, "step"));
     take_least(figures.steps_per_second, figure_at(rank, "steps_per_second"));
     add(figures.resident_bytes, figure_at(rank, "resident_bytes"));
     add(figures.cpu_percent, figure_at(rank, "cpu_percent"));
-    const OrderedJson* const gpu = member(rank, "gpu");
-    if (gpu == nullptr) continue;
-    take_least(figures.gpu_percent, figure_at(*gpu, "percent"));
+    const OrderedJson& gpu = member_or_null(rank, "gpu");
+    if (gpu.is_null()) continue;
+    take_least(figures.gpu_percent, figure_at(gpu, "percent"));
     // Several workers may share a GPU.
-    if (gpus.insert(number_at<int>(*gpu, "index")).second) {
-      add(figures.gpu_used_bytes, figure_at(*gpu, "used_bytes"));
+    if (gpus.insert(number_of<int>(member_or_null(gpu, "index"))).second) {
+      add(figures.gpu_used_bytes, figure_at(gpu, "used_bytes"));
     }
   }
-  return figures;
 }
 
-NodeView node_of(const OrderedJson& json) {
-  return {.host = text_at(json, "host"),
-          .node = number_at<int>(json, "node"),
-          .state = text_at(json, "state"),
-          .since = figure_at(json, "since").value_or(0),
-          .silence = figure_at(json, "silence"),
-          .is_connected = flag_at(json, "connected", true),
-          .is_leaving = flag_at(json, "leaving", false),
-          .hosts_coordinator = flag_at(json, "hosts_coordinator", false),
-          .pid = count_at<int>(json, "pid"),
-          .workers = count_at<int>(json, "workers"),
-          .base_rank = number_at<int>(json, "base_rank"),
-          .role = text_at(json, "role"),
-          .figures = figures_of(json)};
+template <class Value>
+Value value_at(const OrderedJson& json, const char* name) {
+  Value value{};
+  read_json(ViewFormat{}, name, member_or_null(json, name), value);
+  return value;
+}
+
+std::string text_at(const OrderedJson& json, const char* name) {
+  return value_at<std::string>(json, name);
+}
+
+OrderedJson parsed(std::string_view text) {
+  return parse_json<OrderedJson>(text);
+}
+
+std::string line_text(const OrderedJson& json) {
+  return text_of_json(json) + "\n";
+}
+
+// Only a reply that was asked for has the member `mark`.
+template <class View>
+Result<View> view_of(std::string_view text, const char* mark, bool is_list) {
+  const OrderedJson json = parsed(text);
+  const OrderedJson& marked = member_or_null(json, mark);
+  if (marked.is_null() || (is_list && !marked.is_array())) {
+    return failure("the response is not JSON from a coordinator (is that a cpprun port?)");
+  }
+  return value_of_json<View>(ViewFormat{}, json);
 }
 
 // The jobs of several replies, and the endpoints that did not reply.
@@ -230,9 +225,9 @@ OrderedJson listed(const std::vector<SeenAnswer>& answers) {
       continue;
     }
     const OrderedJson seen = parsed(answer.text);
-    const OrderedJson* jobs = member(seen, "jobs");
-    if (jobs == nullptr || !jobs->is_array()) continue;
-    for (OrderedJson job : *jobs) {
+    const OrderedJson& jobs = member_or_null(seen, "jobs");
+    if (!jobs.is_array()) continue;
+    for (OrderedJson job : jobs) {
       if (!job.is_object()) continue;
       job["time"] = figure_at(seen, "time").value_or(0);
       job["at"] = answer.place;
@@ -245,31 +240,15 @@ OrderedJson listed(const std::vector<SeenAnswer>& answers) {
 }  // namespace
 
 Result<JobsView> jobs_view(std::string_view text) {
-  const OrderedJson json = parsed(text);
-  const OrderedJson* jobs = member(json, "jobs");
-  if (jobs == nullptr || !jobs->is_array()) return not_understood();
-  JobsView view{.jobs = {}, .next = next_at(json)};
-  for (const auto& each : *jobs) {
-    view.jobs.push_back(job_of(each));
-    view.jobs.back().now = figure_at(json, "time").value_or(0);
-    view.jobs.back().page = text_at(json, "status_page");
-  }
-  return view;
+  return view_of<JobsView>(text, "jobs", /*is_list=*/true);
 }
 
 Result<JobView> job_view(std::string_view text) {
-  const OrderedJson json = parsed(text);
-  if (member(json, "job") == nullptr) return not_understood();
-  return job_of(json);
+  return view_of<JobView>(text, "job", /*is_list=*/false);
 }
 
 Result<NodesView> nodes_view(std::string_view text) {
-  const OrderedJson json = parsed(text);
-  const OrderedJson* nodes = member(json, "nodes");
-  if (nodes == nullptr || !nodes->is_array()) return not_understood();
-  NodesView view{.now = figure_at(json, "time").value_or(0), .nodes = {}, .next = next_at(json)};
-  for (const auto& each : *nodes) view.nodes.push_back(node_of(each));
-  return view;
+  return view_of<NodesView>(text, "nodes", /*is_list=*/true);
 }
 
 std::string said_in(std::string_view text) {
@@ -291,11 +270,11 @@ std::string order_json(const ControlOptions& options) {
       options.kind == CommandKind::exclude || options.kind == CommandKind::include;
   if (is_about_host && !options.job.empty()) json["job"] = options.job;
   if (options.for_seconds) json["for_s"] = *options.for_seconds;
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return text_of_json(json);
 }
 
 std::string list_json(const std::vector<SeenAnswer>& answers) {
-  return text_of(listed(answers));
+  return line_text(listed(answers));
 }
 
 std::string daemons_json(const std::vector<SeenAnswer>& daemons,
@@ -309,7 +288,7 @@ std::string daemons_json(const std::vector<SeenAnswer>& daemons,
     json["daemons"].push_back(std::move(daemon));
   }
   json.update(listed(answers));
-  return text_of(json);
+  return line_text(json);
 }
 
 std::string status_json(std::string_view job, const std::vector<std::string>& node_pages,
@@ -319,12 +298,12 @@ std::string status_json(std::string_view job, const std::vector<std::string>& no
   json["members"] = OrderedJson::array();
   for (const auto& page : node_pages) {
     const OrderedJson parts = parsed(page);
-    const OrderedJson* nodes = member(parts, "nodes");
-    if (nodes == nullptr || !nodes->is_array()) continue;
-    for (const auto& node : *nodes) json["members"].push_back(node);
+    const OrderedJson& nodes = member_or_null(parts, "nodes");
+    if (!nodes.is_array()) continue;
+    for (const auto& node : nodes) json["members"].push_back(node);
   }
   json["daemon"] = daemon.empty() ? OrderedJson(nullptr) : parsed(daemon);
-  return text_of(json);
+  return line_text(json);
 }
 
 namespace {
@@ -338,24 +317,24 @@ void replace_once(std::string& text, std::string_view old, std::string_view with
 Result<std::string> report_page(std::string_view report) {
   OrderedJson json = parsed(report);
   const auto is_list = [&](const char* name) {
-    const OrderedJson* const found = member(json, name);
+    const OrderedJson& found = member_or_null(json, name);
     const auto is_object = [](const OrderedJson& each) { return each.is_object(); };
-    return found != nullptr && found->is_array() && std::ranges::all_of(*found, is_object);
+    return found.is_array() && std::ranges::all_of(found, is_object);
   };
   const bool is_report = is_list("attempts") && is_list("others") && is_list("consequences") &&
                          !text_at(json, "job").empty() && !text_at(json, "state").empty();
   if (!is_report) return failure("not a report of cpprun --report");
-  if (const auto version = count_at<int>(json, "version"); version != 1) {
+  if (const auto version = value_at<int>(json, "version"); version != 1) {
     return failure(fmt::format(
         "report version {}, but this cpprunctl reads version 1; use the cpprunctl of the cpprun "
         "that wrote it",
         version));
   }
-  json["command"] = public_command_text(texts_at(json, "program"));
+  json["command"] = public_command_text(value_at<std::vector<std::string>>(json, "program"));
   json.erase("program");
   // Nothing in it ends the element, or is read as markup.
   std::string data;
-  for (const char each : text_of(json)) {
+  for (const char each : line_text(json)) {
     if (each == '<') {
       data += "\\u003c";
     } else if (each == '&') {
@@ -375,64 +354,15 @@ Result<std::string> report_page(std::string_view report) {
 }
 
 std::string ending_json(const std::string& job, int exit_code, const std::string& reason) {
-  OrderedJson json;
-  json["job"] = job;
-  json["exit_code"] = exit_code;
-  json["reason"] = reason;
-  return text_of(json);
+  return line_text({{"job", job}, {"exit_code", exit_code}, {"reason", reason}});
 }
 
 std::string said_json(const std::string& said) {
-  OrderedJson json;
-  json["said"] = said;
-  return text_of(json);
+  return line_text({{"said", said}});
 }
-
-namespace {
-
-StandbyView standby_of(const OrderedJson& json) {
-  return {.name = text_at(json, "name"),
-          .place = text_at(json, "place"),
-          .version = text_at(json, "version"),
-          .is_in_sync = flag_at(json, "in_sync", false),
-          .bytes_behind = figure_at(json, "bytes_behind").value_or(0)};
-}
-
-ChangeView change_of(const OrderedJson& json) {
-  return {.time = figure_at(json, "time").value_or(0),
-          .from = text_at(json, "from_name"),
-          .to = text_at(json, "to_name"),
-          .reason = text_at(json, "reason"),
-          .silence = figure_at(json, "silence")};
-}
-
-}  // namespace
 
 Result<DaemonView> daemon_view(std::string_view text) {
-  const OrderedJson json = parsed(text);
-  if (member(json, "role") == nullptr) return not_understood();
-  DaemonView view{.name = text_at(json, "name"),
-                  .place = text_at(json, "place"),
-                  .version = text_at(json, "version"),
-                  .leads = text_at(json, "role") == "leads",
-                  .has_etcd = text_at(json, "judge") == "etcd",
-                  .leader = text_at(json, "leader"),
-                  .leader_address = text_at(json, "leader_place"),
-                  .epoch = count_at<std::uint64_t>(json, "epoch"),
-                  .now = figure_at(json, "time").value_or(0),
-                  .since = figure_at(json, "since"),
-                  .is_in_sync = flag_at(json, "in_sync", false),
-                  .is_synced = flag_at(json, "synced", false),
-                  .trouble = text_at(json, "trouble"),
-                  .warnings = texts_at(json, "warnings")};
-  if (member(json, "durable") != nullptr) view.is_durable = flag_at(json, "durable", false);
-  const OrderedJson* const standbys = member(json, "standbys");
-  if (standbys != nullptr && standbys->is_array()) {
-    for (const auto& each : *standbys) view.standbys.push_back(standby_of(each));
-  }
-  if (const OrderedJson* const change = member(json, "last_change"))
-    view.last_change = change_of(*change);
-  return view;
+  return view_of<DaemonView>(text, "role", /*is_list=*/false);
 }
 
 // --- events --------------------------------------------------------------------------------------
@@ -445,25 +375,18 @@ constexpr std::size_t name_width = 14;  // of an event's name; a longer one shif
 // Members of every event, so not repeated after its name.
 constexpr std::array<std::string_view, 6> in_all{"time", "event", "job", "host", "node", "round"};
 
-const OrderedJson& at(const OrderedJson& json, const char* name) {
-  static const OrderedJson none;
-  if (!json.is_object()) return none;
-  const auto found = json.find(name);
-  return found == json.end() ? none : *found;
-}
-
 // A string verbatim, everything else as JSON.
 std::string word(const OrderedJson& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "-" : value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return value.is_null() ? "-" : text_of_json(value);
 }
 
 std::string word_at(const OrderedJson& json, const char* name) {
-  return word(at(json, name));
+  return word(member_or_null(json, name));
 }
 
 std::string ending_of(const OrderedJson& json) {
-  const OrderedJson& signal = at(json, "signal");
+  const OrderedJson& signal = member_or_null(json, "signal");
   return signal.is_string() ? word(signal) : "exit code " + word_at(json, "exit_code");
 }
 
@@ -478,20 +401,22 @@ std::string failure_line(const OrderedJson& failure) {
 
 std::string changed_node(const OrderedJson& json) {
   auto text = word_at(json, "changed_host");
-  if (!at(json, "changed_node").is_null()) text += " (node " + word_at(json, "changed_node") + ")";
-  const auto reason = at(json, "reason").is_null() ? std::string() : word_at(json, "reason");
+  if (!member_or_null(json, "changed_node").is_null())
+    text += " (node " + word_at(json, "changed_node") + ")";
+  const auto reason =
+      member_or_null(json, "reason").is_null() ? std::string() : word_at(json, "reason");
   return reason.empty() ? text : text + ": " + reason;
 }
 
 // A cpprund reports names and a reason. A node reports only addresses.
 std::string changed_leader(const OrderedJson& json) {
   const auto one_of = [&json](const char* name, const char* place) {
-    return at(json, name).is_string() ? word_at(json, name) : word_at(json, place);
+    return member_or_null(json, name).is_string() ? word_at(json, name) : word_at(json, place);
   };
   auto text = fmt::format("leadership moved to {} from {}, epoch {}", one_of("to_name", "to"),
                           one_of("from_name", "from"), word_at(json, "epoch"));
-  if (at(json, "reason").is_string()) text += ": " + word_at(json, "reason");
-  if (at(json, "silence").is_number())
+  if (member_or_null(json, "reason").is_string()) text += ": " + word_at(json, "reason");
+  if (member_or_null(json, "silence").is_number())
     text += fmt::format("; no leader for {} s", word_at(json, "silence"));
   return text;
 }
@@ -520,7 +445,7 @@ std::string words_of(const std::string& name, const OrderedJson& json) {
   if (name == "worker_exited") {
     return fmt::format("rank {}: {} (pid {})", said("rank"), ending_of(json), said("pid"));
   }
-  if (name == "worker_failed") return failure_line(at(json, "failure"));
+  if (name == "worker_failed") return failure_line(member_or_null(json, "failure"));
   if (name.starts_with("node_")) return changed_node(json);
   // "keeper" before 0.1.0.
   if (name == "coordinator_note" || name == "keeper") return said("text");
@@ -554,12 +479,14 @@ Tint tint_of_event(const std::string& name) {
 
 std::optional<EventView> event_view(std::string_view line) {
   const OrderedJson json = parse_json<OrderedJson>(line);
-  if (!at(json, "event").is_string()) return std::nullopt;
+  if (!member_or_null(json, "event").is_string()) return std::nullopt;
   EventView view{.job = word_at(json, "job"), .name = word_at(json, "event")};
-  if (at(json, "time").is_number()) view.time = at(json, "time").get<double>();
-  if (at(json, "exit_code").is_number_integer()) view.exit_code = at(json, "exit_code").get<int>();
-  if (at(json, "reason").is_string()) view.reason = word_at(json, "reason");
-  if (view.name == "leader_changed" && at(json, "to").is_string())
+  if (member_or_null(json, "time").is_number())
+    view.time = member_or_null(json, "time").get<double>();
+  if (member_or_null(json, "exit_code").is_number_integer())
+    view.exit_code = member_or_null(json, "exit_code").get<int>();
+  if (member_or_null(json, "reason").is_string()) view.reason = word_at(json, "reason");
+  if (view.name == "leader_changed" && member_or_null(json, "to").is_string())
     view.leader = word_at(json, "to");
   return view;
 }

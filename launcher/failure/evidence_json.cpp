@@ -8,6 +8,7 @@
 #include "launcher/failure/evidence.h"
 #include "launcher/output/lines.h"
 #include "proto/bounds.h"
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "proto/text.h"
 
@@ -18,8 +19,8 @@ namespace {
 using Json = nlohmann::json;
 
 std::string text_of(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const Json& found = member_or_null(object, name);
+  return found.is_string() ? found.get<std::string>() : std::string();
 }
 
 // Larger than any real timestamp, and exact both as a double and as an integer.
@@ -28,15 +29,14 @@ constexpr double timestamp_seconds_max = 1e15;
 // Seconds since 1970, which torchrun writes as a number or as a string of digits. Out-of-range
 // numbers are ignored: converting them to an integer would be undefined.
 std::optional<std::int64_t> seconds_of(const Json& object) {
-  const auto found = object.find("timestamp");
-  if (found == object.end()) return std::nullopt;
-  if (found->is_number()) {
-    const auto seconds = found->get<double>();
+  const Json& found = member_or_null(object, "timestamp");
+  if (found.is_number()) {
+    const auto seconds = found.get<double>();
     if (!(std::abs(seconds) < timestamp_seconds_max)) return std::nullopt;
     return static_cast<std::int64_t>(seconds);
   }
-  if (!found->is_string()) return std::nullopt;
-  return leading_number<std::int64_t>(found->get<std::string>());
+  if (!found.is_string()) return std::nullopt;
+  return leading_number<std::int64_t>(found.get<std::string>());
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ Result<std::string> with_exit_code(const std::string& text, int exit_code) {
   }
   // The flat schema has no field for it. torchrun does not add it there either.
   if (json["message"].is_object()) json["message"]["errorCode"] = exit_code;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text_of_json(json);
 }
 
 }  // namespace cpprun

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/fanout/message.h"
 
-#include <array>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "proto/fields_json.h"
 #include "proto/parse_json.h"
 
 namespace cpprun::fanout {
@@ -65,11 +65,6 @@ std::string encode_message(const Variant& message) {
   return bytes;
 }
 
-template <class Variant, std::size_t... Kinds>
-Variant blank_of(std::size_t kind, std::index_sequence<Kinds...>) {
-  return std::array<Variant, sizeof...(Kinds)>{Variant(std::in_place_index<Kinds>)...}.at(kind);
-}
-
 template <class Variant>
 Result<std::optional<Variant>> take_message(std::string& bytes) {
   if (bytes.size() < head_bytes) return std::optional<Variant>{};
@@ -79,14 +74,15 @@ Result<std::optional<Variant>> take_message(std::string& bytes) {
   }
   if (length > message_bytes_max) return failure("not a cpprun message");
   if (bytes.size() - head_bytes < length) return std::optional<Variant>{};
+  const auto kind = static_cast<unsigned char>(bytes[length_bytes]);
+  if (kind >= std::variant_size_v<Variant>) return failure("not a cpprun message");
   try {
-    constexpr auto kinds = std::make_index_sequence<std::variant_size_v<Variant>>();
-    auto message = blank_of<Variant>(static_cast<unsigned char>(bytes[length_bytes]), kinds);
+    auto message = alternative<Variant>(kind);
     const auto members = std::string_view(bytes).substr(head_bytes, length);
     std::visit([&members](auto& m) { read_members(members, m); }, message);
     bytes.erase(0, head_bytes + length);
     return std::optional<Variant>(std::move(message));
-  } catch (const std::exception&) {  // of nlohmann/json, or no such kind
+  } catch (const std::exception&) {  // of nlohmann/json, or of a text that is too short
     return failure("not a cpprun message");
   }
 }
