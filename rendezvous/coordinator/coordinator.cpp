@@ -613,19 +613,6 @@ void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
   actions.emplace_back(coordinator::OpenStore{job, record.nodes.front().join.store_is_local});
 }
 
-void Coordinator::on(TimePoint now, const StoreLost& event, Actions& actions) {
-  JobTable::Entry* const entry = jobs_.find(event.job);
-  if (entry == nullptr) return;
-  actions.emplace_back(
-      coordinator::Note{.line = fmt::format("job \"{}\": cannot restore the store of its round: {}",
-                                            event.job, event.reason),
-                        .level = LogLevel::warning});
-  const std::size_t said_before = actions.size();
-  entry->store.clear();
-  entry->job.lose_store(now, actions);
-  look_after(event.job, said_before, actions);
-}
-
 void Coordinator::on(TimePoint now, const HostsExcluded& event, Actions& actions) {
   if (options_.only) return;
   exclusions_ = Exclusions{event.hosts};

@@ -96,11 +96,6 @@ class Coordinator {
   };
   // Comes before any node connects.
   using Recovered = RecoveredJob;
-  // The reply to RestoreStore if the store could not be restored.
-  struct StoreLost {
-    std::string job;
-    std::string reason;
-  };
   // The excluded hosts of the previous coordinator, which this one adopts.
   struct HostsExcluded {
     std::vector<Exclusions::Entry> hosts;
@@ -158,10 +153,9 @@ class Coordinator {
     std::optional<std::string> job;
   };
 
-  using Event =
-      std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                   Recovered, StoreLost, HostsExcluded, RecordReceived, VoteRequest, TakesOver,
-                   Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
+  using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
+                             Recovered, HostsExcluded, RecordReceived, VoteRequest, TakesOver,
+                             Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -230,7 +224,6 @@ class Coordinator {
   void on(TimePoint now, const MasterWaits& event, Actions& actions);
   void on(TimePoint now, const StoreAsked& event, Actions& actions);
   void on(TimePoint now, const Recovered& event, Actions& actions);
-  void on(TimePoint now, const StoreLost& event, Actions& actions);
   void on(TimePoint now, const HostsExcluded& event, Actions& actions);
   void on(TimePoint now, const RecordReceived& event, Actions& actions);
   void on(TimePoint now, const VoteRequest& event, Actions& actions);

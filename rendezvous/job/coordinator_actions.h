@@ -103,8 +103,7 @@ struct KeepRecord {
   friend bool operator==(const KeepRecord&, const KeepRecord&) = default;
 };
 
-// The contents of the job's store are known here: the store resumes. The driver answers with
-// StoreLost if it cannot.
+// The contents of the job's store are known here: the store resumes.
 struct RestoreStore {
   std::string job;
   friend bool operator==(const RestoreStore&, const RestoreStore&) = default;

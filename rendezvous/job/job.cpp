@@ -61,12 +61,6 @@ JobRecord Job::record() const {
   return record;
 }
 
-void Job::lose_store(TimePoint now, Actions& actions) {
-  const TimeKept kept{*this, now};
-  rounds_.set_lost_store(true);
-  rounds_.update_phase(now, nodes_, actions);
-}
-
 // On the standby: the node that hosted the coordinator is gone, with its workers or without a seat.
 void Job::lose_host(TimePoint now, TimePoint heard, LinkId link, Actions& actions) {
   const TimeKept kept{*this, now};

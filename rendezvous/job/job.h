@@ -40,8 +40,6 @@ class Job {
   // lost.
   Job(TimePoint now, const JobRecord& record, const JobOptions& options, LinkId first,
       bool has_store = false);
-  // After that constructor: the store could not be restored after all.
-  void lose_store(TimePoint now, Actions& actions);
   // What the next coordinator needs to know. The caller sets `founder` and `owner`.
   JobRecord record() const;
   // Grows whenever the record changes. 0: there is nothing to keep yet.

@@ -115,12 +115,18 @@ void CoordinatorHost::recover(const Records& records) {
     auto record = read_job_record(bytes, moment());
     universe_.judge.must(record.has_value(), "a record cannot be read");
     if (!record) continue;
-    const LinkId first = links_before(*record);
-    auto log = universe_.scenario.stores ? logs_.find(job, record->round) : std::nullopt;
-    const bool has_store = log.has_value();
-    if (has_store) logs_before_[job] = *std::move(log);
-    tell(Coordinator::Recovered{*std::move(record), first, has_store});
+    const auto log = universe_.scenario.stores ? logs_.find(job, record->round) : std::nullopt;
+    if (log) replay(job, record->round, *log);
+    recover_with_replica(*std::move(record));
   }
+}
+
+void CoordinatorHost::replay(const std::string& job, RoundNumber round, std::string_view log) {
+  (void)stores_.begin_replica(job, round);
+  (void)stores_.add_to_replica(job, log);
+  stores_.replica_is_whole(job);
+  universe_.judge.must(stores_.has_whole_replica(job, round),
+                       fmt::format("the log of {} ends in the middle", job));
 }
 
 // Each node has a link number until it returns. Links of nodes that may have come before have
@@ -259,7 +265,7 @@ void CoordinatorHost::perform(const coordinator::Action& action) {
   } else if (const auto* kept = std::get_if<coordinator::KeepRecord>(&action)) {
     keep(kept->job);
   } else if (const auto* restore = std::get_if<coordinator::RestoreStore>(&action)) {
-    restore_store(restore->job);
+    stores_.restore_replica(restore->job);
   } else if (const auto* show = std::get_if<coordinator::ShowRecord>(&action)) {
     show_record(*show);
   } else if (const auto* lead = std::get_if<coordinator::Lead>(&action); lead && lead->again) {
@@ -287,13 +293,6 @@ void CoordinatorHost::forget(const coordinator::CloseStore& close) {
   // One of several cpprunds has forgotten the job when no other one would resume it.
   forgotten_.insert(*job);
   forget_for_good();
-}
-
-void CoordinatorHost::restore_store(const std::string& job) {
-  if (stores_.has_replica(job)) return stores_.restore_replica(job);
-  const std::string reason = stores_.restore(job, logs_before_.extract(job).mapped());
-  universe_.judge.must(reason.empty(), fmt::format("the log of {} leads nowhere: {}", job, reason));
-  if (!reason.empty()) tell(Coordinator::StoreLost{job, reason});
 }
 
 void CoordinatorHost::say(const coordinator::HangUp& hang_up) {

@@ -123,6 +123,7 @@ class CoordinatorHost : public ReplicatedCoordinator {
   CoordinatorOptions options() const;
   void show_record(const coordinator::ShowRecord& show);
   void recover(const Records& records);
+  void replay(const std::string& job, RoundNumber round, std::string_view log);
   ClockPair moment() const;
   void tell(Coordinator::Event event) { coordinator_.post(std::move(event)); }
   void perform(const coordinator::Action& action);
@@ -147,7 +148,6 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void judge_seal(int job, const link::Sealed& sealed);
   RoundId own_round(int number, const std::string& job);
   void open_store(const std::string& job);
-  void restore_store(const std::string& job);
   void judge_unidentified();
   void judge_time();
   void judge_admission(const Coordinator::Actions& actions);
@@ -183,7 +183,6 @@ class CoordinatorHost : public ReplicatedCoordinator {
   int stores_opened_ = 0;
   Records records_;
   KeptLogs logs_;
-  std::map<std::string, std::string> logs_before_;  // jobs to be resumed
   // The node time in the rounds of a job, by its number.
   struct NodesSeen {
     std::optional<NodeDuration> at;  // at this time

@@ -164,27 +164,6 @@ void HostedStores::reset(const std::string& job, const std::string& reason) {
   look();
 }
 
-// As in CoordinatorServer.
-std::string HostedStores::restore(const std::string& job, const std::string& log) {
-  if (!served_) return "no stores are served";
-  Job& its = served_->jobs.at(job);
-  const RoundNumber round = hooks_.coordinator()->find(job)->round().number();
-  StoreReplay replay({.connections = served_->connections,
-                      .routes = served_->routes,
-                      .listener = its.listener,
-                      .store = its.host->store(),
-                      .job = job,
-                      .round = round});
-  const Result<void> heard = replay.hear(log);
-  replay.end();
-  if (!heard) return heard.error().reason;
-  if (!replay.is_whole()) return "it ends in the middle";
-  its.round = hooks_.round_of(job);
-  served_->logs.go_on(job, round, &replay);
-  look();
-  return {};
-}
-
 void HostedStores::close(const std::string& job, const std::string& reason) {
   if (!served_) return;
   const auto its = served_->jobs.find(job);

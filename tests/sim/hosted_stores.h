@@ -45,8 +45,6 @@ class HostedStores {
   void open(const std::string& job);
   void reset(const std::string& job, const std::string& reason);
   void close(const std::string& job, const std::string& reason);
-  // Restores a store from the log of another coordinator. Returns a reason if that fails.
-  std::string restore(const std::string& job, const std::string& log);
 
   // --- replicas, while there is another leader (hosted_replicas.cpp) ---
   Result<void> begin_replica(const std::string& job, RoundNumber round);

@@ -120,11 +120,26 @@ const RestartState& CoordinatorServer::restart_state() const {
   return coordinator_.machine().jobs_after("", 1).front()->rounds().policy().state();
 }
 
-void CoordinatorServer::recover(JobRecord record, std::optional<std::string> store_log) {
-  const LinkId first = links_before(record);
-  const bool has_store = store_log.has_value();
-  if (has_store) logs_before_[record.job()] = *std::move(store_log);
-  tell(Coordinator::Recovered{std::move(record), first, has_store});
+// The log is replayed into a replica, like that of a leader.
+void CoordinatorServer::recover(JobRecord record, const std::optional<std::string>& store_log) {
+  const std::string job = record.job();
+  const auto replayed = store_log ? replay(job, record.round, *store_log) : Result<void>();
+  if (!replayed) {
+    callbacks_.note(note_of({.line = fmt::format("job \"{}\": cannot restore the store of its "
+                                                 "round: {}",
+                                                 job, replayed.error().reason),
+                             .level = LogLevel::warning}));
+  }
+  recover_with_replica(std::move(record));
+}
+
+Result<void> CoordinatorServer::replay(const std::string& job, RoundNumber round,
+                                       std::string_view log) {
+  if (auto begun = begin_replica(job, round); !begun) return begun;
+  if (auto heard = add_to_replica(job, log); !heard) return heard;
+  if (!replicas_.at(job)->replay->is_whole()) return failure("its log is incomplete");
+  replica_is_whole(job);
+  return {};
 }
 
 // Reserves a link number for each node of the record until it reconnects on its own link. That link
@@ -605,26 +620,31 @@ void CoordinatorServer::open_store(const std::string& job, bool is_local) {
     asio::post(context_, [this, job] { tell(Coordinator::StoreReady{job, listen_.port}); });
     return;
   }
+  const auto port = open_port(job, is_local);
+  // Reply with a separate event: the coordinator is still handling the event that led here.
+  asio::post(context_, [this, job, port] {
+    if (port) {
+      tell(Coordinator::StoreReady{job, *port});
+    } else {
+      tell(Coordinator::StoreFailed{job, port.error().reason});
+    }
+  });
+}
+
+// Returns the port to be named to the job's nodes. No client connects to a local store: its port is
+// that of the links.
+Result<int> CoordinatorServer::open_port(const std::string& job, bool is_local) {
   auto host = std::make_unique<JobPort>(*this, job);
   ListenOptions any_port = listen_;
   any_port.port = 0;
   any_port.streams_only = is_local;
-  auto listening = connections_.listen(*host, any_port);
-  // No client connects to it. Where a port has to be named, it is the port of the links.
-  if (listening && is_local) listening->port = listen_.port;
-  // Reply with a separate event: the coordinator is still handling the event that led here.
-  asio::post(context_, [this, job, listening] {
-    if (listening) {
-      tell(Coordinator::StoreReady{job, listening->port});
-    } else {
-      tell(Coordinator::StoreFailed{job, listening.error().reason});
-    }
-  });
-  if (listening) job_ports_[job] = {std::move(host), listening->id};
+  const auto listening = connections_.listen(*host, any_port);
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  job_ports_[job] = {std::move(host), listening->id};
+  return is_local ? listen_.port : listening->port;
 }
 
 void CoordinatorServer::close_store(const std::string& job, const std::string& reason) {
-  logs_before_.erase(job);
   if (job_ports_.contains(job)) logs_.end(job);
   routes_.forget(job);
   const auto port = job_ports_.extract(job);
@@ -646,25 +666,19 @@ void CoordinatorServer::reset_store(const coordinator::ResetStore& reset) {
 
 // Runs before any message of the job's nodes is processed.
 void CoordinatorServer::restore_store(const std::string& job) {
-  if (const auto replica = replicas_.extract(job); !replica.empty()) {
-    return restore_replica(job, *replica.mapped());
+  const auto found = replicas_.extract(job);
+  if (found.empty()) return;
+  Replica& replica = *found.mapped();
+  OpenPort& port = job_ports_.at(job);
+  if (replica.replay != nullptr) {
+    replica.replay->end();
+  } else {
+    connections_.with_sessions(
+        [&](StoreSessions& sessions) { sessions.end_replay(port.listener.value); });
   }
-  const auto log = logs_before_.extract(job);
-  const Job* const its = coordinator_.machine().find(job);
-  if (log.empty() || its == nullptr) return;
-  const RoundNumber round = its->round().number();
-  StoreReplay replay({.connections = connections_,
-                      .routes = routes_,
-                      .listener = job_ports_.at(job).listener,
-                      .store = coordinator_.machine().store(job),
-                      .job = job,
-                      .round = round});
-  const Result<void> heard = replay.hear(log.mapped());
-  replay.end();
-  if (heard && replay.is_whole()) return logs_.go_on(job, round, &replay);
-  routes_.forget(job);
-  connections_.close_clients(job_ports_.at(job).listener, "the store of the round was lost");
-  tell(Coordinator::StoreLost{job, heard ? "its log is incomplete" : heard.error().reason});
+  coordinator_.machine().store(job) = std::move(replica.store);
+  static_cast<JobPort&>(*port.host).keep(nullptr);
+  logs_.go_on(job, replica.round, replica.replay.get());
 }
 
 void CoordinatorServer::note_asked(const std::string& job) {
@@ -819,20 +833,11 @@ void CoordinatorServer::keep_as_replica(const std::string& job) {
 
 // --- another daemon leads ------------------------------------------------------------------------
 
-Result<void> CoordinatorServer::open_replica_port(const std::string& job) {
-  auto host = std::make_unique<JobPort>(*this, job);
-  ListenOptions options = listen_;
-  options.port = 0;
-  options.streams_only = true;
-  const auto listening = connections_.listen(*host, options);
-  if (!listening) return tl::unexpected<Error>(listening.error());
-  job_ports_[job] = {std::move(host), listening->id};
-  return {};
-}
-
 Result<void> CoordinatorServer::begin_replica(const std::string& job, RoundNumber round) {
   end_replica(job);
-  if (const auto opened = open_replica_port(job); !opened) return opened;
+  if (const auto opened = open_port(job, /*is_local=*/true); !opened) {
+    return tl::unexpected<Error>(opened.error());
+  }
   auto replica = std::make_unique<Replica>();
   replica->round = round;
   const OpenPort& port = job_ports_.at(job);
@@ -890,19 +895,6 @@ void CoordinatorServer::recover_with_replica(JobRecord record) {
   if (!has_store) end_replica(job);
   const LinkId first = links_before(record);
   tell(Coordinator::Recovered{std::move(record), first, has_store});
-}
-
-void CoordinatorServer::restore_replica(const std::string& job, Replica& replica) {
-  OpenPort& port = job_ports_.at(job);
-  if (replica.replay != nullptr) {
-    replica.replay->end();
-  } else {
-    connections_.with_sessions(
-        [&](StoreSessions& sessions) { sessions.end_replay(port.listener.value); });
-  }
-  coordinator_.machine().store(job) = std::move(replica.store);
-  static_cast<JobPort&>(*port.host).keep(nullptr);
-  logs_.go_on(job, replica.round, replica.replay.get());
 }
 
 }  // namespace cpprun

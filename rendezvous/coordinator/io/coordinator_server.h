@@ -117,7 +117,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
 
   // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
   // the complete log of its store (StoreLog), if there is one.
-  void recover(JobRecord record, std::optional<std::string> store_log = {});
+  void recover(JobRecord record, const std::optional<std::string>& store_log = {});
   void wait_for(CommitSource source, std::uint64_t number) override;
   void kept(CommitSource source, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
@@ -203,9 +203,8 @@ class CoordinatorServer : public ReplicatedCoordinator {
   bool may_speak();
   void adopt_follower(LinkId link, const link::Follow& follow, const PeerAddress& peer,
                       const std::string& owner);
-  Result<void> open_replica_port(const std::string& job);
+  Result<void> replay(const std::string& job, RoundNumber round, std::string_view log);
   void keep_as_replica(const std::string& job);
-  void restore_replica(const std::string& job, Replica& replica);
   void adopt_link(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void adopt_secure(FileDescriptor socket, const PeerAddress& peer, std::string first_bytes);
   void show_holder(SecureHandshake::Done done, const PeerAddress& peer);
@@ -218,6 +217,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   http::Response take_command(const http::Request& request, const StatusClient& client,
                               const HostNames& names);
   void open_store(const std::string& job, bool is_local);
+  Result<int> open_port(const std::string& job, bool is_local);
   StreamRoutes::Callbacks callbacks_of_routes();
   StoreLogs::Callbacks callbacks_of_logs();
   void reset_store(const coordinator::ResetStore& reset);
@@ -266,7 +266,6 @@ class CoordinatorServer : public ReplicatedCoordinator {
   std::shared_ptr<std::uint64_t> link_reserve_;
   StreamRoutes routes_{connections_, callbacks_of_routes()};
   StoreLogs logs_{connections_, routes_, callbacks_of_logs()};
-  std::unordered_map<std::string, std::string> logs_before_;  // of jobs to resume
   std::map<std::string, std::unique_ptr<Replica>> replicas_;  // Invariant: each has its job's port.
   std::optional<TimePoint> speaks_until_;
   bool has_kept_quiet_ = false;        // a message was dropped since speaks_until_

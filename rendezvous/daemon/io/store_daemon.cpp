@@ -332,7 +332,6 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
       {.access = options.status_access, .names = given_names(options)});
   if (!listening) return fail(listening.error());
   if (const auto loaded = state.load(server); !loaded) return fail(loaded.error());
-  state.recover(server);
   alone = alone_of(options, *listening);
   if (options.is_member()) {
     auto set_options = options_of_set(options, alone, side);
@@ -350,6 +349,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   close_up(server, side, options, log);
   out.write(fmt::format("cpprund listening on {}\n", listening->address));
   tell(notifier, ready_message(listening->address), log);
+  state.recover(server);
   io.run();
   block_further_signals();
   set.reset();
