@@ -20,8 +20,9 @@
 
 namespace cpprun {
 
-// What confirms that something is kept. Each has its own sequence numbers.
-enum class CommitSource : std::uint8_t { record, log, standby, etcd };
+// What confirms that something is kept, each with its own sequence numbers: records of jobs, which
+// are on disk or in etcd, and logs of stores, which are on disk or, with the records, at standbys.
+enum class CommitSource : std::uint8_t { record, log };
 
 // A commit queue. Messages to nodes, and replies to operators' commands, wait until the decisions
 // before them are durable: on disk (--state-sync) or replicated to another cpprund. All messages
@@ -57,7 +58,7 @@ class CommitQueue {
   std::vector<coordinator::Answered> drop_all();
 
  private:
-  using Numbers = std::array<std::uint64_t, 4>;
+  using Numbers = std::array<std::uint64_t, 2>;
   struct Held {
     Numbers numbers{};
     Word word;

@@ -111,8 +111,7 @@ void CoordinatorHost::keep(const std::string& job) {
   }
   if (!hooks_.keep_record) return;
   const auto number = bytes.empty() ? hooks_.forget_record(job) : hooks_.keep_record(job, bytes);
-  const bool is_waited_for = !bytes.empty() || job == hosts_record_name;
-  if (number != 0 && is_waited_for) held_.wait_for(CommitSource::etcd, number);
+  held_.wait_for(CommitSource::record, number);
 }
 
 std::map<std::string, std::string> CoordinatorHost::follow(const Coordinator::Follows& follows) {

@@ -21,32 +21,16 @@ ReplicaController::ReplicaController(SetPorts ports, ReplicatedCoordinator& serv
       server_(server),
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
-      standbys_(ports_.loop, {.standbys_max = options_.standbys_max,
-                              .say = callbacks_.say,
-                              .logs = &server.logs(),
-                              .records = [this] { return server_.records(); },
-                              .wait_for =
-                                  [this](std::uint64_t place) {
-                                    server_.wait_for(CommitSource::standby, place);
-                                  },
-                              .kept =
-                                  [this](std::uint64_t through) {
-                                    server_.kept(CommitSource::standby, through);
-                                    go_on_with_hand_over();
-                                  },
-                              .make_known = [this](const auto& names) { make_known(names); },
-                              .changed = [this](const auto& places) { tell_addresses(places); }}),
+      standbys_(ports_.loop, server,
+                {.standbys_max = options_.standbys_max,
+                 .say = callbacks_.say,
+                 .replicated = [this] { go_on_with_hand_over(); },
+                 .make_known = [this](const auto& names) { make_known(names); },
+                 .changed = [this](const auto& places) { tell_addresses(places); }}),
       follower_(
-          ports_.loop,
+          ports_.loop, server,
           {.say = callbacks_.say,
            .link_to = ports_.link_to,
-           .begin_replica = [this](const auto& job,
-                                   auto round) { return server_.begin_replica(job, round); },
-           .add_to_replica = [this](const auto& job,
-                                    auto bytes) { return server_.add_to_replica(job, bytes); },
-           .replica_is_whole = [this](const auto& job) { server_.replica_is_whole(job); },
-           .end_replica = [this](const auto& job) { server_.end_replica(job); },
-           .end_replicas = [this] { server_.end_replicas({}); },
            .heard = [this](const auto& leads, const auto& there) { heard_leader(leads, there); },
            .caught_up = [this] { caught_up(); },
            .take_over = [this] { take_over(); },
@@ -159,7 +143,7 @@ void ReplicaController::stop_leading(const std::string& reason, bool is_planned)
                                  .port = port_of_member(successor_address_),
                                  .is_planned = is_planned});
   has_led_ = true;
-  server_.kept(CommitSource::etcd, last_number_);
+  server_.kept(CommitSource::record, last_number_);
   standbys_.end(reason);
   published_.clear();
   leader_.clear();
@@ -453,12 +437,12 @@ bool ReplicaController::waits_for_etcd() const {
 }
 
 void ReplicaController::look_whether_etcd_is_waited_for() {
-  if (!waits_for_etcd()) server_.kept(CommitSource::etcd, last_number_);
+  if (!waits_for_etcd()) server_.kept(CommitSource::record, last_number_);
 }
 
 void ReplicaController::heard_written(std::uint64_t through) {
   written_ = through;
-  server_.kept(CommitSource::etcd, through);
+  server_.kept(CommitSource::record, through);
   while (!published_.empty() && published_.begin()->first <= through) {
     const auto names = published_.extract(published_.begin()).mapped();
     standbys_.known(names);

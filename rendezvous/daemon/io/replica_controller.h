@@ -81,9 +81,8 @@ class ReplicaController {
   // --- callbacks of the server, for the leader ---
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow,
              const PeerAddress& peer, const std::string& owner);
-  // Returns the number to wait for under CommitSource::etcd; 0: no wait.
+  // Returns the number to wait for under CommitSource::record; 0: no wait.
   std::uint64_t keep(const std::string& job, const std::string& record);
-  void wait_for(std::uint64_t number) { server_.wait_for(CommitSource::etcd, number); }
   std::uint64_t forget(const std::string& job);
 
   // Transfers leadership to a standby, which swaps roles with this member. `then` receives the

@@ -26,8 +26,12 @@ constexpr std::size_t record_bytes_max = 64 * 1024 * 1024;
 
 }  // namespace
 
-ReplicationFollower::ReplicationFollower(EventLoop loop, Callbacks callbacks)
-    : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
+ReplicationFollower::ReplicationFollower(EventLoop loop, ReplicatedCoordinator& server,
+                                         Callbacks callbacks)
+    : loop_(std::move(loop)),
+      server_(server),
+      callbacks_(std::move(callbacks)),
+      alarm_(loop_.make_alarm()) {}
 
 ReplicationFollower::~ReplicationFollower() = default;
 
@@ -161,7 +165,7 @@ void ReplicationFollower::say_once(LogLevel level, const std::string& sentence) 
 
 void ReplicationFollower::forget() {
   release();
-  callbacks_.end_replicas();
+  server_.end_replicas({});
 }
 
 void ReplicationFollower::release() {
@@ -208,26 +212,26 @@ Result<void> ReplicationFollower::take(const link::StandbyRecord& record) {
     case Kind::forgotten:
       records_.erase(job);
       renewals_.erase(job);
-      callbacks_.end_replica(job);
+      server_.end_replica(job);
       return {};
     case Kind::log_begins:
       if (const auto failed = renewals_.find(job); failed != renewals_.end()) {
         failed->second.is_wanted = false;
       }
-      or_renew(callbacks_.begin_replica(job, record.round));
+      or_renew(server_.begin_replica(job, record.round));
       return {};
     case Kind::log:
-      if (!cannot_be_followed(job)) or_renew(callbacks_.add_to_replica(job, record.bytes));
+      if (!cannot_be_followed(job)) or_renew(server_.add_to_replica(job, record.bytes));
       return {};
     case Kind::log_whole:
       if (!cannot_be_followed(job)) {
         renewals_.erase(job);
-        callbacks_.replica_is_whole(job);
+        server_.replica_is_whole(job);
       }
       return {};
     case Kind::log_ends:
       renewals_.erase(job);
-      callbacks_.end_replica(job);
+      server_.end_replica(job);
       return {};
     case Kind::caught_up:
       is_whole_ = true;

@@ -16,6 +16,7 @@
 #include "proto/link/binary_frame.h"
 #include "proto/link/message.h"
 #include "proto/result.h"
+#include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
@@ -31,13 +32,6 @@ class ReplicationFollower {
     std::function<Result<std::unique_ptr<DialledLink>>(const std::string& host, int port,
                                                        DialCallbacks)>
         link_to;
-    // --- the stores of jobs (CoordinatorServer) ---
-    std::function<Result<void>(const std::string& job, RoundNumber round)> begin_replica;
-    std::function<Result<void>(const std::string& job, std::string_view bytes)> add_to_replica;
-    std::function<void(const std::string& job)> replica_is_whole;
-    std::function<void(const std::string& job)> end_replica;
-    std::function<void()> end_replicas;
-    // --- about the leader ---
     std::function<void(const link::Leads&, const Endpoint& there)> heard;
     // All existing state has arrived. From here on the leader sends changes.
     std::function<void()> caught_up;
@@ -46,7 +40,8 @@ class ReplicationFollower {
     // why.
     std::function<void(const std::string& reason, Duration silence)> lost;
   };
-  ReplicationFollower(EventLoop loop, Callbacks callbacks);
+  // The server keeps the replicas of stores.
+  ReplicationFollower(EventLoop loop, ReplicatedCoordinator& server, Callbacks callbacks);
   ~ReplicationFollower();
   ReplicationFollower(const ReplicationFollower&) = delete;
   ReplicationFollower& operator=(const ReplicationFollower&) = delete;
@@ -83,6 +78,7 @@ class ReplicationFollower {
   void tick();
 
   const EventLoop loop_;
+  ReplicatedCoordinator& server_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
   Endpoint at_;  // the leader to follow; empty: none

@@ -92,8 +92,12 @@ class ReplicationLeader::ReplicationSession : public LogKeeper {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-ReplicationLeader::ReplicationLeader(EventLoop loop, Callbacks callbacks)
-    : loop_(std::move(loop)), callbacks_(std::move(callbacks)), alarm_(loop_.make_alarm()) {}
+ReplicationLeader::ReplicationLeader(EventLoop loop, ReplicatedCoordinator& server,
+                                     Callbacks callbacks)
+    : loop_(std::move(loop)),
+      server_(server),
+      callbacks_(std::move(callbacks)),
+      alarm_(loop_.make_alarm()) {}
 
 ReplicationLeader::~ReplicationLeader() {
   end("this cpprund exits");
@@ -194,7 +198,7 @@ void ReplicationLeader::ended(ReplicationSession& standby, const std::string& re
   standby.leave(reason);
   // Nothing further is sent to it that replies could wait for. It may still become leader until
   // its exclusion is published, so replies wait for that.
-  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_sequence());
+  if (may_lead_.contains(standby.who().name)) wait_for(next_sequence());
   loop_.soon([gone = std::shared_ptr<ReplicationSession>(std::move(found.mapped()))] {});
   look_at_names();
   compare_addresses();
@@ -209,7 +213,7 @@ void ReplicationLeader::no_longer_wait_for(ReplicationSession& standby) {
                   called(standby.who().name), standby.bytes_behind(),
                   std::chrono::duration<double>(bounds::standby_silence).count()));
   standby.fall_behind();
-  if (may_lead_.contains(standby.who().name)) callbacks_.wait_for(next_sequence());
+  if (may_lead_.contains(standby.who().name)) wait_for(next_sequence());
   look_at_names();
   compare_addresses();
 }
@@ -261,7 +265,8 @@ void ReplicationLeader::compare_addresses() {
   for (const auto& [name, standby] : standbys_) {
     if (standby->has_been_told()) through = std::min(through, standby->has_through(last_sequence_));
   }
-  callbacks_.kept(through);
+  server_.kept(CommitSource::log, through);
+  callbacks_.replicated();
 }
 
 // A member that may become leader but lacks state that replies depend on; empty if there is none.
@@ -389,13 +394,13 @@ void ReplicationLeader::ReplicationSession::begin() {
                     .room = [this] { write(); },
                     .closed = [this](const std::string& reason) { all_.ended(*this, reason); }});
   channel_->send(all_.own_);
-  for (const auto& [job, record] : all_.callbacks_.records()) keep(job, record);
-  all_.callbacks_.logs->attach(*this);
+  for (const auto& [job, record] : all_.server_.records()) keep(job, record);
+  all_.server_.logs().attach(*this);
   look_whether_all_is_told();
 }
 
 void ReplicationLeader::ReplicationSession::leave(const std::string& reason) {
-  all_.callbacks_.logs->detach(*this);
+  all_.server_.logs().detach(*this);
   channel_->forget();
   channel_->hang_up(reason);
 }
@@ -466,11 +471,11 @@ void ReplicationLeader::ReplicationSession::look_soon() {
 }
 
 void ReplicationLeader::ReplicationSession::look_whether_all_is_told() {
-  if (is_slow_ || caught_up_at_ > 0 || !all_.callbacks_.logs->is_whole_at(*this)) return;
+  if (is_slow_ || caught_up_at_ > 0 || !all_.server_.logs().is_whole_at(*this)) return;
   tell({.kind = Kind::caught_up});
   caught_up_at_ = last_;
   // From here on replies wait for its acknowledgements.
-  all_.callbacks_.wait_for(last_);
+  all_.wait_for(last_);
 }
 
 void ReplicationLeader::ReplicationSession::tell(link::StandbyRecord record) {
@@ -480,7 +485,7 @@ void ReplicationLeader::ReplicationSession::tell(link::StandbyRecord record) {
   sent_.push_back({last_, bytes_told_, all_.loop_.now()});
   bytes_waiting_ += frame.size();
   waiting_.push_back(std::move(frame));
-  if (caught_up_at_ > 0) all_.callbacks_.wait_for(last_);
+  if (caught_up_at_ > 0) all_.wait_for(last_);
   write();
 }
 
@@ -491,15 +496,15 @@ void ReplicationLeader::ReplicationSession::write() {
     bytes_waiting_ -= frame.size();
     channel_->send_bytes(frame);
   }
-  if (is_asked_for_room_ && has_room_for_image()) all_.callbacks_.logs->resume_images();
+  if (is_asked_for_room_ && has_room_for_image()) all_.server_.logs().resume_images();
 }
 
 // It lacks only a little. Replies wait for it again once it has that too.
 void ReplicationLeader::ReplicationSession::come_near() {
   is_slow_ = false;
-  if (!all_.callbacks_.logs->is_whole_at(*this)) return look_soon();
+  if (!all_.server_.logs().is_whole_at(*this)) return look_soon();
   caught_up_at_ = last_;
-  all_.callbacks_.wait_for(last_);
+  all_.wait_for(last_);
 }
 
 std::string ReplicationLeader::ReplicationSession::hear(std::string_view frame) {
@@ -507,7 +512,7 @@ std::string ReplicationLeader::ReplicationSession::hear(std::string_view frame) 
   const auto record = link::read_standby_frame(frame);
   if (!record) return record.error().reason;
   if (record->kind == Kind::renew) {
-    all_.callbacks_.logs->renew(*this, std::string(record->job));
+    all_.server_.logs().renew(*this, std::string(record->job));
     return {};
   }
   if (record->kind != Kind::has) return "a replication record that only the leader sends";

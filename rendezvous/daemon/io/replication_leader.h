@@ -18,7 +18,7 @@
 
 #include "proto/link/binary_frame.h"
 #include "proto/link/message.h"
-#include "rendezvous/coordinator/io/store_logs.h"
+#include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
 #include "rendezvous/logging.h"
@@ -31,20 +31,16 @@ class ReplicationLeader {
   struct Callbacks {
     std::size_t standbys_max = 0;  // further ones are rejected
     std::function<void(LogLevel level, const std::string& sentence)> say;
-    StoreLogs* logs = nullptr;
-    // Current records of all jobs, by job.
-    std::function<std::map<std::string, std::string>()> records;
-    // Replies to nodes from now on wait until kept() reports this place. `kept`: all places up to
-    // `through` are replicated.
-    std::function<void(std::uint64_t place)> wait_for;
-    std::function<void(std::uint64_t through)> kept;
+    // The standbys may have more than before.
+    std::function<void()> replicated;
     // These members, this one included, have everything that was sent to clients. The owner
     // publishes them and then calls known(). No other members may become leader.
     std::function<void(const std::vector<std::string>& names)> make_known;
     // The addresses of the published standbys, for agents.
     std::function<void(const std::vector<std::string>& places)> changed;
   };
-  ReplicationLeader(EventLoop loop, Callbacks callbacks);
+  // The server's replies wait for the standbys under CommitSource::log.
+  ReplicationLeader(EventLoop loop, ReplicatedCoordinator& server, Callbacks callbacks);
   ~ReplicationLeader();
   ReplicationLeader(const ReplicationLeader&) = delete;
   ReplicationLeader& operator=(const ReplicationLeader&) = delete;
@@ -52,7 +48,6 @@ class ReplicationLeader {
   // Starts replication until end(), in the epoch and under the name in `own`. At the start only
   // this member is known to be in sync.
   void begin(const link::Leads& own);
-  bool is_begun() const { return is_begun_; }
   void end(const std::string& reason);
   // A member asks to become a standby.
   void adopt(const std::shared_ptr<LinkEnd>& channel, const link::Follow& follow);
@@ -75,6 +70,7 @@ class ReplicationLeader {
  private:
   class ReplicationSession;
   std::uint64_t next_sequence() { return ++last_sequence_; }
+  void wait_for(std::uint64_t place) { server_.wait_for(CommitSource::log, place); }
   void ended(ReplicationSession& standby, const std::string& reason);
   void no_longer_wait_for(ReplicationSession& standby);
   void compare_addresses();
@@ -85,6 +81,7 @@ class ReplicationLeader {
   void pass_over_sleep();
 
   const EventLoop loop_;
+  ReplicatedCoordinator& server_;
   const Callbacks callbacks_;
   const std::unique_ptr<Alarm> alarm_;
   TimePoint beat_due_{};

@@ -230,15 +230,12 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
                          const auto& action) { return ends.events.line(wall_now(), job, action); },
       .keep_record =
           [ends](const auto& job, const auto& record) {
-            const std::uint64_t in_etcd = ends.set == nullptr ? 0 : ends.set->keep(job, record);
-            if (in_etcd != 0) ends.set->wait_for(in_etcd);
+            if (ends.set) return ends.set->keep(job, record);
             return ends.state.is_open() ? ends.state.keep(job, record) : 0;
           },
       .forget_record =
           [ends](const std::string& job) {
-            const std::uint64_t in_etcd = ends.set == nullptr ? 0 : ends.set->forget(job);
-            // No client waits for the removal of a finished job.
-            if (in_etcd != 0 && job == hosts_record_name) ends.set->wait_for(in_etcd);
+            if (ends.set) return ends.set->forget(job);
             return ends.state.is_open() ? ends.state.forget(job) : 0;
           },
       .daemon =

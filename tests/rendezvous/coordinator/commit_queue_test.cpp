@@ -73,12 +73,12 @@ TEST_CASE("worker data keeps its place among the messages, and its size is count
   CommitQueue words;
   const LinkId link{7};
   CHECK_FALSE(words.hold(link, "now"));
-  words.wait_for(CommitSource::standby, 3);
+  words.wait_for(CommitSource::log, 3);
   CHECK(words.hold(link, "one"));
   CHECK(words.hold(word("a")));
   CHECK(words.hold(link, "three"));
   CHECK(words.bytes_for(link) == 8);
-  words.kept(CommitSource::standby, 3);
+  words.kept(CommitSource::log, 3);
   CHECK(said(words) == "oneathree");
   CHECK(words.bytes_for(link) == 0);
   CHECK_FALSE(words.holds());
@@ -87,21 +87,21 @@ TEST_CASE("worker data keeps its place among the messages, and its size is count
 TEST_CASE("a message waits for every log keeper, each with its own numbers") {
   CommitQueue words;
   words.wait_for(CommitSource::record, 5);
-  words.wait_for(CommitSource::standby, 1000);
+  words.wait_for(CommitSource::log, 1000);
   CHECK(words.hold(word("a")));
   words.kept(CommitSource::record, 5);
   CHECK(said(words).empty());
-  words.wait_for(CommitSource::log, 2);
+  words.wait_for(CommitSource::record, 6);
   CHECK(words.hold(word("b")));
-  words.kept(CommitSource::standby, 1000);
+  words.kept(CommitSource::log, 1000);
   CHECK(said(words) == "a");
-  words.kept(CommitSource::log, 2);
+  words.kept(CommitSource::record, 6);
   CHECK(said(words) == "b");
 }
 
 TEST_CASE("dropped messages do not block the queue") {
   CommitQueue words;
-  words.wait_for(CommitSource::standby, 5);
+  words.wait_for(CommitSource::log, 5);
   CHECK(words.hold(LinkId{1}, "x"));
   CHECK(words.drop_all().empty());
   CHECK(words.bytes_for(LinkId{1}) == 0);
@@ -110,7 +110,7 @@ TEST_CASE("dropped messages do not block the queue") {
 
 TEST_CASE("dropped commands are returned, so that they can be answered") {
   CommitQueue words;
-  words.wait_for(CommitSource::standby, 5);
+  words.wait_for(CommitSource::log, 5);
   const coordinator::Answered command{.ticket = 7, .command = {.job = "a"}, .outcome = {}};
   CHECK(words.hold(word("a")));
   CHECK(words.hold(coordinator::Action{command}));
@@ -133,15 +133,15 @@ TEST_CASE("a link with a held end is known until the end is sent or dropped") {
   CommitQueue words;
   CHECK_FALSE(words.hold(end));
   CHECK_FALSE(words.holds_end_for(LinkId{2}));
-  words.wait_for(CommitSource::standby, 1);
+  words.wait_for(CommitSource::log, 1);
   CHECK(words.hold(coordinator::Action{coordinator::Say{LinkId{1}, link::Waiting{}}}));
   CHECK(words.hold(end));
   CHECK_FALSE(words.holds_end_for(LinkId{1}));
   CHECK(words.holds_end_for(LinkId{2}));
-  words.kept(CommitSource::standby, 1);
+  words.kept(CommitSource::log, 1);
   while (words.next()) continue;
   CHECK_FALSE(words.holds_end_for(LinkId{2}));
-  words.wait_for(CommitSource::standby, 2);
+  words.wait_for(CommitSource::log, 2);
   CHECK(words.hold(end));
   words.drop_all();
   CHECK_FALSE(words.holds_end_for(LinkId{2}));

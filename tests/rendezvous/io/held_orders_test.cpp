@@ -46,7 +46,7 @@ struct Asker {
 struct CommandedDaemon {
   using Meanwhile = std::function<void(CommandedDaemon&)>;
   explicit CommandedDaemon(const Meanwhile& meanwhile = [](CommandedDaemon& daemon) {
-    daemon.server.wait_for(CommitSource::standby, 1);
+    daemon.server.wait_for(CommitSource::log, 1);
   }) {
     const auto opened =
         server.open({.host = loopback},
@@ -102,7 +102,7 @@ TEST_CASE("a command is answered after a standby has the result, and its nodes r
   CommandedDaemon daemon;
   CHECK(daemon.asker->answer() == "");
   CHECK_FALSE(daemon.heard<link::Drain>(0));
-  daemon.server.kept(CommitSource::standby, 1);
+  daemon.server.kept(CommitSource::log, 1);
   run_until(daemon.context,
             [&] { return daemon.asker->has_answer() && daemon.heard<link::Drain>(0); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 200"), daemon.asker->answer());
@@ -179,7 +179,7 @@ TEST_CASE("a rejection is sent at once, whatever is held before it") {
 TEST_CASE("a daemon whose lease may have expired does not confirm commands") {
   CommandedDaemon daemon;
   daemon.server.leader_until(TimePoint{});
-  daemon.server.kept(CommitSource::standby, 1);
+  daemon.server.kept(CommitSource::log, 1);
   run_until(daemon.context, [&] { return daemon.asker->has_answer(); });
   CHECK_MESSAGE(daemon.asker->answer().starts_with("HTTP/1.1 409"), daemon.asker->answer());
 }

@@ -20,55 +20,6 @@
 
 namespace cpprun::test {
 
-// A coordinator without jobs that records its calls.
-class StagedServer : public ReplicatedCoordinator {
- public:
-  explicit StagedServer(StagedLoop& loop)
-      : routes_(connections_, {.loop = {.now = [&loop] { return loop.now(); }}}),
-        logs_(connections_, routes_, {.soon = loop.loop().soon}) {}
-
-  void lead(link::Members members) override { members_ = std::move(members); }
-  void let_in() override {}
-  void change_members(std::vector<std::string> places) override {
-    if (members_) members_->places = std::move(places);
-  }
-  std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override {
-    members_.reset();
-    follows_ = follows;
-    return {};
-  }
-  void leader_until(std::optional<TimePoint> until) override { until_ = until; }
-  std::optional<TimePoint> speaks_until() const override { return until_; }
-  std::size_t link_count() const override { return 0; }
-  void wait_for(CommitSource, std::uint64_t) override {}
-  void kept(CommitSource keeping, std::uint64_t through) override {
-    if (keeping == CommitSource::etcd) kept_in_etcd = through;
-  }
-  StoreLogs& logs() override { return logs_; }
-  std::map<std::string, std::string> records() const override { return {}; }
-  void recover_hosts(std::vector<Exclusions::Entry> hosts) override {
-    excluded_hosts = std::move(hosts);
-  }
-  void recover_with_replica(JobRecord) override {}
-  Result<void> begin_replica(const std::string&, RoundNumber) override { return {}; }
-  Result<void> add_to_replica(const std::string&, std::string_view) override { return {}; }
-  void replica_is_whole(const std::string&) override {}
-  void end_replica(const std::string&) override {}
-  void end_replicas(const std::map<std::string, std::string>&) override {}
-
-  const Coordinator::Follows& followed() const { return follows_; }
-  std::uint64_t kept_in_etcd = 0;
-  std::vector<Exclusions::Entry> excluded_hosts;
-
- private:
-  ConnectionSet connections_;
-  StreamRoutes routes_;
-  StoreLogs logs_;
-  std::optional<link::Members> members_;
-  Coordinator::Follows follows_;
-  std::optional<TimePoint> until_;
-};
-
 // Records the events that it receives; the test sends the actions.
 struct StagedElection : Elector {
   explicit StagedElection(Told its) : told(std::move(its)) {}

@@ -19,8 +19,9 @@ namespace {
 // A follower whose leader is the test.
 struct Staged {
   Staged()
-      : follower(
-            loop.loop(),
+      : server(loop),
+        follower(
+            loop.loop(), server,
             {.say = [this](LogLevel, const std::string& it) { said.push_back(it); },
              .link_to = [this](const std::string&, int,
                                DialCallbacks callbacks) -> Result<std::unique_ptr<DialledLink>> {
@@ -30,11 +31,6 @@ struct Staged {
                ++lines;
                return std::make_unique<StagedDial>(line);
              },
-             .begin_replica = [this](const std::string&, RoundNumber) { return replica; },
-             .add_to_replica = [this](const std::string&, std::string_view) { return replica; },
-             .replica_is_whole = [this](const std::string&) { ++whole; },
-             .end_replica = [](const std::string&) {},
-             .end_replicas = [] {},
              .heard = [](const link::Leads&, const Endpoint&) {},
              .caught_up = [] {},
              .take_over = [] {},
@@ -65,12 +61,11 @@ struct Staged {
   }
 
   StagedLoop loop;
+  StagedServer server;
   std::vector<std::string> said;
   std::string refusal;  // the reason why no link can be opened; empty: it opens
-  Result<void> replica;
   std::shared_ptr<StagedDial::Line> line;
   int lines = 0;
-  int whole = 0;
   int lost = 0;
   std::uint64_t number = 0;
   ReplicationFollower follower;
@@ -116,9 +111,9 @@ TEST_CASE("a follower's own suspension does not count as silence of the leader")
 TEST_CASE("a store that cannot be replicated is requested again, with a growing delay") {
   Staged staged;
   staged.come_up();
-  staged.replica = failure("there is no room");
+  staged.server.replica = failure("there is no room");
   staged.hear_image();
-  CHECK(staged.whole == 0);
+  CHECK(staged.server.whole == 0);
   CHECK(staged.asked_anew() == 1);
   // Later entries of the same log cause no further request.
   staged.hear(Kind::log, "y");
@@ -135,10 +130,10 @@ TEST_CASE("a store that cannot be replicated is requested again, with a growing 
   }
   CHECK(images > 10);
   CHECK(images < 22);
-  staged.replica = {};
+  staged.server.replica = {};
   staged.loop.pass(500ms);
   staged.hear_image();
-  CHECK(staged.whole == 1);
+  CHECK(staged.server.whole == 1);
 }
 
 }  // namespace follower_test

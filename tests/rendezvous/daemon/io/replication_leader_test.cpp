@@ -23,15 +23,11 @@ using Names = std::vector<std::string>;
 // A leader of jobs without stores, with its standbys.
 struct Leader {
   Leader()
-      : routes(connections, {.loop = {.now = [this] { return loop.now(); }}}),
-        logs(connections, routes, {.soon = loop.loop().soon}),
-        standbys(loop.loop(),
+      : server(loop),
+        standbys(loop.loop(), server,
                  {.standbys_max = 3,
                   .say = [this](LogLevel, const std::string& it) { said.push_back(it); },
-                  .logs = &logs,
-                  .records = [] { return std::map<std::string, std::string>(); },
-                  .wait_for = [this](std::uint64_t place) { awaited = place; },
-                  .kept = [this](std::uint64_t through) { kept = through; },
+                  .replicated = [] {},
                   .make_known =
                       [this](const Names& names) {
                         asked = names;
@@ -67,18 +63,14 @@ struct Leader {
     loop.run_until_idle();
   }
   void heartbeat(StagedLink& link) { link.callbacks.message(link::Heartbeat{}); }
-  bool replies_are_released() const { return kept >= awaited; }
+  bool replies_are_released() const { return server.replicated >= server.awaited; }
   bool says(const std::string& words) const {
     return std::ranges::any_of(said, [&](const auto& it) { return it.find(words) != it.npos; });
   }
 
   StagedLoop loop;
-  ConnectionSet connections;
-  StreamRoutes routes;
-  StoreLogs logs;
+  StagedServer server;
   std::vector<std::string> said;
-  std::uint64_t awaited = 0;
-  std::uint64_t kept = 0;
   Names asked;
   bool ends_where_asked = false;  // as if etcd names another leader at this point
   ReplicationLeader standbys;
@@ -158,7 +150,7 @@ TEST_CASE("a leader that loses leadership while it drops one slow standby ends a
     }
     leader.loop.pass(100ms);
   }
-  CHECK_FALSE(leader.standbys.is_begun());
+  CHECK(leader.standbys.names().empty());
   CHECK(bravo->ended == "lost leadership");
   CHECK(charlie->ended == "lost leadership");
   CHECK(std::ranges::count_if(leader.said, [](const std::string& it) {

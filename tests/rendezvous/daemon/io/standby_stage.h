@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// A loop with the test's clock, and link ends that record what is sent through them.
+// A loop with the test's clock, link ends that record what is sent through them, and a coordinator
+// that records its calls.
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/link_end.h"
 
@@ -100,6 +105,61 @@ struct StagedDial : DialledLink {
   void send_bytes(std::string_view bytes) override { line->frames.emplace_back(bytes); }
   void hang_up() override { line->is_hung_up = true; }
   std::shared_ptr<Line> line;
+};
+
+// A coordinator without jobs that records its calls.
+class StagedServer : public ReplicatedCoordinator {
+ public:
+  explicit StagedServer(StagedLoop& loop)
+      : routes_(connections_, {.loop = {.now = [&loop] { return loop.now(); }}}),
+        logs_(connections_, routes_, {.soon = loop.loop().soon}) {}
+
+  void lead(link::Members members) override { members_ = std::move(members); }
+  void let_in() override {}
+  void change_members(std::vector<std::string> places) override {
+    if (members_) members_->places = std::move(places);
+  }
+  std::map<std::string, std::string> follow(const Coordinator::Follows& follows) override {
+    members_.reset();
+    follows_ = follows;
+    return {};
+  }
+  void leader_until(std::optional<TimePoint> until) override { until_ = until; }
+  std::optional<TimePoint> speaks_until() const override { return until_; }
+  std::size_t link_count() const override { return 0; }
+  void wait_for(CommitSource source, std::uint64_t number) override {
+    if (source == CommitSource::log) awaited = number;
+  }
+  void kept(CommitSource source, std::uint64_t through) override {
+    (source == CommitSource::log ? replicated : kept_in_etcd) = through;
+  }
+  StoreLogs& logs() override { return logs_; }
+  std::map<std::string, std::string> records() const override { return {}; }
+  void recover_hosts(std::vector<Exclusions::Entry> hosts) override {
+    excluded_hosts = std::move(hosts);
+  }
+  void recover_with_replica(JobRecord) override {}
+  Result<void> begin_replica(const std::string&, RoundNumber) override { return replica; }
+  Result<void> add_to_replica(const std::string&, std::string_view) override { return replica; }
+  void replica_is_whole(const std::string&) override { ++whole; }
+  void end_replica(const std::string&) override {}
+  void end_replicas(const std::map<std::string, std::string>&) override {}
+
+  const Coordinator::Follows& followed() const { return follows_; }
+  std::uint64_t kept_in_etcd = 0;
+  std::uint64_t awaited = 0;  // of the standbys
+  std::uint64_t replicated = 0;
+  Result<void> replica;  // the result of calls about a replica
+  int whole = 0;         // replicas that were completed
+  std::vector<Exclusions::Entry> excluded_hosts;
+
+ private:
+  ConnectionSet connections_;
+  StreamRoutes routes_;
+  StoreLogs logs_;
+  std::optional<link::Members> members_;
+  Coordinator::Follows follows_;
+  std::optional<TimePoint> until_;
 };
 
 }  // namespace cpprun::test
