@@ -415,8 +415,9 @@ void Coordinator::on(TimePoint, const RecordReceived& event, Actions&) {
 }
 
 void Coordinator::on(TimePoint now, const VoteRequest& event, Actions& actions) {
-  if (!election_) return;
+  if (!election_ || (event.is_transfer && !election_->has_record())) return;
   election_->stand(event.own);
+  if (event.is_transfer) return lead(now, /*is_transfer=*/true, actions);
   if (election_->stands()) return consider_leading(now, actions);
   // They may follow the other coordinator again.
   for (const auto& [caller, join] : election_->dismiss()) {
@@ -439,12 +440,6 @@ void Coordinator::ask_standby(TimePoint now, const Caller& caller, const link::J
 
 void Coordinator::consider_leading(TimePoint now, Actions& actions) {
   if (election_->is_elected()) lead(now, /*is_transfer=*/false, actions);
-}
-
-void Coordinator::on(TimePoint now, const TakesOver& event, Actions& actions) {
-  if (!election_ || !election_->has_record()) return;
-  election_->stand(event.own);
-  lead(now, /*is_transfer=*/true, actions);
 }
 
 // Like a recovery after any other loss of a coordinator, except that the node that hosted it is

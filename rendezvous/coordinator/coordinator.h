@@ -108,14 +108,11 @@ class Coordinator {
     LinkId first_link;
   };
   // The agent in this process has lost the job's coordinator in the round of `own.vote`, and votes
-  // for this standby. Without a vote it follows that coordinator again.
+  // for this standby. Without a vote it follows that coordinator again, unless that one is leaving
+  // and has transferred leadership of its round to this one.
   struct VoteRequest {
     link::Join own;
-  };
-
-  // The job's coordinator is leaving and has transferred leadership of its round to this one.
-  struct TakesOver {
-    link::Join own;
+    bool is_transfer = false;
   };
 
   // --- events of one of several daemons ---
@@ -154,8 +151,8 @@ class Coordinator {
   };
 
   using Event = std::variant<Opened, Said, Closed, StoreReady, StoreFailed, MasterWaits, StoreAsked,
-                             Recovered, HostsExcluded, RecordReceived, VoteRequest, TakesOver,
-                             Leads, Follows, LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
+                             Recovered, HostsExcluded, RecordReceived, VoteRequest, Leads, Follows,
+                             LetsIn, MembersChanged, Ordered, HandedOver, LookedAt>;
   using Action = coordinator::Action;
   using Actions = coordinator::Actions;
 
@@ -227,7 +224,6 @@ class Coordinator {
   void on(TimePoint now, const HostsExcluded& event, Actions& actions);
   void on(TimePoint now, const RecordReceived& event, Actions& actions);
   void on(TimePoint now, const VoteRequest& event, Actions& actions);
-  void on(TimePoint now, const TakesOver& event, Actions& actions);
   void on(TimePoint now, const Leads& event, Actions& actions);
   void on(TimePoint now, const Follows& event, Actions& actions);
   void on(TimePoint now, const LetsIn& event, Actions& actions);

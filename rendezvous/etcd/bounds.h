@@ -96,8 +96,8 @@ inline constexpr std::chrono::nanoseconds etcd_alarm_pause = 10s;
 // The same while a change is expected in a moment, and how long that lasts.
 inline constexpr std::chrono::nanoseconds election_eager_look_pause = 5ms;
 inline constexpr std::chrono::nanoseconds election_eager_time = 1s;
-// The same while it is not needed.
-inline constexpr std::chrono::nanoseconds election_seldom_look_pause = 5s;
+// Pause of a candidate that may not read the records, in which another one can win.
+inline constexpr std::chrono::nanoseconds election_unfit_pause = 5s;
 // Pause after all members have failed, before the next round of attempts.
 inline constexpr std::chrono::nanoseconds etcd_round_pause = 200ms;
 

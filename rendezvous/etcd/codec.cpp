@@ -217,11 +217,7 @@ Answer answer_of(const Request& request, const Json& json) {
             for (const Json& each : list_in(json, "errors")) {
               if (!each.is_string()) throw Wrong{"an error is not a string"};
               const auto& error = each.get_ref<const std::string&>();
-              const auto names = [&error](const char* alarm) {
-                return error.find(alarm) != error.npos;
-              };
-              alarms.has_no_space = alarms.has_no_space || names("alarm:NOSPACE");
-              alarms.is_corrupt = alarms.is_corrupt || names("alarm:CORRUPT");
+              if (error.find("alarm:NOSPACE") != error.npos) alarms.has_no_space = true;
             }
             return alarms;
           },

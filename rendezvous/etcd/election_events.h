@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,12 +25,6 @@ using AskId = Id<struct AskTag, std::uint64_t>;
 }  // namespace cpprun
 
 namespace cpprun::election {
-
-struct Record {
-  std::string name;
-  std::string record;
-  friend bool operator==(const Record&, const Record&) = default;
-};
 
 // --- events --------------------------------------------------------------------------------------
 
@@ -54,11 +49,8 @@ struct Drop {
   std::string name;
   std::uint64_t number = 0;
 };
-// Whether the owner waits to hear who leads; initially it does.
-struct Attend {
-  bool is_needed = true;
-  bool is_imminent = false;  // the leader has just resigned, and etcd will show it in a moment
-};
+// The leader has just resigned or was killed: etcd will show it in a moment.
+struct Attend {};
 // The result of an Ask.
 struct Answered {
   AskId id;
@@ -96,7 +88,6 @@ struct LeaderIs {
   etcd::Revision epoch = 0;
   std::string name;
   std::string card;
-  std::vector<std::string> synced;
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
 struct NoLeader {
@@ -107,7 +98,7 @@ struct NoLeader {
 // What the previous leaders left. Only sent right before Leads.
 struct Found {
   std::vector<std::string> synced;  // the synced members; empty: there was no leader before
-  std::vector<Record> records;
+  std::map<std::string, std::string> records;  // by name
   friend bool operator==(const Found&, const Found&) = default;
 };
 // It leads from now until that time of the local clock.

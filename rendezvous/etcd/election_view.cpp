@@ -10,9 +10,9 @@
 
 namespace cpprun {
 
-Result<ElectionKeys> ElectionKeys::make(std::string_view name, std::string_view before) {
+Result<ElectionKeys> ElectionKeys::make(std::string_view name) {
   const auto is_plain = [](char byte) { return byte > ' ' && byte <= '~'; };
-  const std::string prefix = std::string(before) + std::string(name) + "/";
+  const std::string prefix = "/cpprun/" + std::string(name) + "/";
   if (name.empty()) return failure("the cluster has no name");
   if (prefix.size() > bounds::etcd_prefix_bytes_max) {
     return failure(fmt::format("the etcd key prefix has {} bytes, and the maximum is {}",

@@ -19,9 +19,8 @@ namespace cpprun {
 // The keys of one election.
 class ElectionKeys {
  public:
-  // The prefix is `before` and `name`, as in "/cpprun/name/". Fails with a clause that says why the
-  // name is invalid.
-  static Result<ElectionKeys> make(std::string_view name, std::string_view before = "/cpprun/");
+  // The prefix is "/cpprun/NAME/". Fails with a clause that says why the name is invalid.
+  static Result<ElectionKeys> make(std::string_view name);
 
   const std::string& prefix() const { return prefix_; }
   std::string leader() const { return prefix_ + "leader"; }

@@ -176,7 +176,6 @@ struct Authenticated {
 
 struct Alarms {
   bool has_no_space = false;  // of any member
-  bool is_corrupt = false;
   friend bool operator==(const Alarms&, const Alarms&) = default;
 };
 

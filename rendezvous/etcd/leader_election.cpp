@@ -113,12 +113,10 @@ void LeaderElection::hear(TimePoint now, const election::Withdraw&, Actions& act
   if (phase_ == Phase::loading) let_go(now);
 }
 
-void LeaderElection::hear(TimePoint now, const election::Attend& attend, Actions&) {
-  is_needed_ = attend.is_needed;
-  if (!is_needed_) return;
+void LeaderElection::hear(TimePoint now, const election::Attend&, Actions&) {
   look_at_ = now;
   attended_at_ = now;
-  if (attend.is_imminent) eager_until_ = now + bounds::election_eager_time;
+  eager_until_ = now + bounds::election_eager_time;
 }
 
 // --- replies of etcd -----------------------------------------------------------------------------
@@ -302,9 +300,8 @@ std::int64_t whole_seconds(Duration duration) {
 }  // namespace
 
 Duration LeaderElection::look_pause(TimePoint now) const {
-  if (now < eager_until_) return bounds::election_eager_look_pause;
-  return is_wanted_ || is_needed_ ? bounds::election_look_pause(options_.ttl)
-                                  : bounds::election_seldom_look_pause;
+  return now < eager_until_ ? bounds::election_eager_look_pause
+                            : bounds::election_look_pause(options_.ttl);
 }
 
 std::optional<TimePoint> LeaderElection::next_deadline() const {
@@ -494,8 +491,7 @@ void LeaderElection::tell_who_leads(Actions& actions) {
   const auto& leader = *view_->leader;
   const bool is_new = leader.epoch > memory_.epoch;
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
-  election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
-                        view_->synced ? view_->synced->names : std::vector<std::string>()};
+  election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card};
   reported_no_leader_ = false;
   if (reported_leader_ == is) return;
   // Another candidate won, so writes work.
@@ -673,7 +669,7 @@ void LeaderElection::hear_load(TimePoint now, const etcd::Decided& decided, Acti
     const auto name = options_.keys.name_of_record(pair.key);
     if (!name) continue;
     sizes_.found(*name, pair.value.size());
-    loaded_.push_back({*name, pair.value});
+    loaded_[*name] = pair.value;
   }
   if (sizes_.count() > 2 * bounds::election_records_max ||
       sizes_.bytes() > 2 * bounds::election_records_bytes_max) {
@@ -693,7 +689,7 @@ void LeaderElection::hear_load(TimePoint now, const etcd::Decided& decided, Acti
 // Retried, unless that is pointless: then another candidate may have the permission to read.
 void LeaderElection::fail_to_load(TimePoint now, etcd::Failure::Kind kind) {
   if (kind != Kind::forbidden && kind != Kind::rejected) return;
-  not_before_ = now + bounds::election_seldom_look_pause;
+  not_before_ = now + bounds::election_unfit_pause;
   let_go(now);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +53,7 @@ struct ElectionOptions {
 // Why such an election is impossible, as a clause; empty if it is possible.
 std::optional<std::string> impossible(const ElectionOptions& options);
 
-// One candidate, or observer, of a leader election with etcd as the arbiter. A state machine
+// One candidate of a leader election with etcd as the arbiter. A state machine
 // without I/O: it emits requests to etcd (election_events.h), receives the replies, and emits the
 // consequences. README.md describes the keys in etcd, and why two candidates never lead at once.
 //
@@ -177,8 +178,7 @@ class LeaderElection {
   PhaseOf<Phase> phase_{Phase::following, steps};
   AskLanes lanes_;
   bool is_wanted_ = false;                     // it wants to lead
-  bool is_needed_ = true;                      // the owner wants to know who leads
-  std::optional<TimePoint> attended_at_ = {};  // when the owner last said so
+  std::optional<TimePoint> attended_at_ = {};  // when the owner last asked for news
   TimePoint eager_until_ = TimePoint::min();   // it looks more often until then
   // The owner waits until no trace of it is left in etcd, but no longer than this.
   std::optional<TimePoint> withdrawn_by_;
@@ -211,7 +211,7 @@ class LeaderElection {
   TimePoint move_at_{};             // no move to a lease of etcd's new term before
   std::vector<std::string> names_;  // the synced members, as last written
   std::vector<std::string> names_before_;
-  std::vector<election::Record> loaded_;
+  std::map<std::string, std::string> loaded_;
   std::string load_from_;  // where the next page starts
   bool is_loaded_ = false;
   // The last epoch that it won without ever leading, and the synced members at that time.

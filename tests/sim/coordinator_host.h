@@ -52,8 +52,9 @@ class CoordinatorHost : public ReplicatedCoordinator {
   void stand_by(const std::string& record);
   // A query on a link of its own.
   void asked(const link::WhoHosts& question, const std::string& address);
-  void stand(const link::Join& own) { tell(Coordinator::VoteRequest{own}); }
-  void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
+  void stand(const link::Join& own, bool is_transfer) {
+    tell(Coordinator::VoteRequest{own, is_transfer});
+  }
   void end();
   // Called after a suspension: the clock has advanced.
   void wake();

@@ -212,9 +212,9 @@ void Node::perform(const agent::Action& action) {
     standby_->stand_by(record->record);
     post(agent::StandsBy{record->round, standby_port});
   } else if (const auto* stands = std::get_if<agent::Stand>(&action)) {
-    standby_->stand(stands->own);
+    standby_->stand(stands->own, /*is_transfer=*/false);
   } else if (const auto* takes = std::get_if<agent::TakeOver>(&action)) {
-    standby_->take_over(takes->own);
+    standby_->stand(takes->own, /*is_transfer=*/true);
   } else if (const auto* ask = std::get_if<agent::AskWhoHosts>(&action)) {
     const int place = place_of(ask->addresses.front(), universe_.scenario.nodes());
     if (ask->question.leads_port != 0) hooks_.ask(place, ask->question);

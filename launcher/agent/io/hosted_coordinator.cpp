@@ -276,12 +276,8 @@ Result<int> HostedCoordinator::stand_by(const std::string& text) {
   return standby_port_;
 }
 
-void HostedCoordinator::stand(const link::Join& own) {
-  if (standby_) standby_->stand(own);
-}
-
-void HostedCoordinator::take_over(const link::Join& own) {
-  if (standby_) standby_->take_over(own);
+void HostedCoordinator::stand(const link::Join& own, bool is_transfer) {
+  if (standby_) standby_->stand(own, is_transfer);
 }
 
 // The restart-state file stays as it is: the current leader has newer data.

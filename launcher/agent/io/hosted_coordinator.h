@@ -88,8 +88,7 @@ class HostedCoordinator {
   // Listens as a standby that resumes the job from this record. Returns the port.
   Result<int> stand_by(const std::string& record);
   // See agent::Stand and agent::TakeOver.
-  void stand(const link::Join& own);
-  void take_over(const link::Join& own);
+  void stand(const link::Join& own, bool is_transfer);
   // leader() lost leadership. It is kept, because it may become the leader again.
   void step_down();
 

@@ -125,9 +125,9 @@ class CoordinatorServer : public ReplicatedCoordinator {
   // After open() with `stands_by`: the latest record of the job's coordinator, and whether the
   // agent in this process votes for this standby (Coordinator::VoteRequest).
   void succeed(JobRecord record);
-  void stand(const link::Join& own) { tell(Coordinator::VoteRequest{own}); }
-  // Leads now, because the other coordinator leaves.
-  void take_over(const link::Join& own) { tell(Coordinator::TakesOver{own}); }
+  void stand(const link::Join& own, bool is_transfer) {
+    tell(Coordinator::VoteRequest{own, is_transfer});
+  }
 
   // --- one of several daemons ---
   void lead(link::Members members) override { tell(Coordinator::Leads{std::move(members)}); }

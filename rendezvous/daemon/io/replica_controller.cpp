@@ -233,7 +233,7 @@ void ReplicaController::lost_leader(const std::string& reason, Duration silence)
   callbacks_.say(LogLevel::warning,
                  fmt::format("lost contact with the leader \"{}\": {}", called(leader_), reason));
   // The leader may have been killed, in which case its guard resigns for it right now.
-  if (silence == Duration{}) election_->tell(election::Attend{.is_imminent = true});
+  if (silence == Duration{}) election_->tell(election::Attend{});
   if (leads_ || expects_lead_) return;
   (void)server_.follow({with_silence(fmt::format("lost contact with the leader \"{}\": {}",
                                                  called(leader_), reason)),
@@ -627,7 +627,7 @@ void ReplicaController::take_over() {
     (void)server_.follow({"there is no leader"});
     if (left_) withdraw();
   });
-  election_->tell(election::Attend{.is_imminent = true});
+  election_->tell(election::Attend{});
 }
 
 void ReplicaController::leave(std::function<void()> done) {
@@ -702,9 +702,7 @@ void ReplicaController::recover_all() {
   if (is_synced && follower_.is_whole()) return recover(follower_.records(), "its own replica");
   if (is_synced && has_led_) return recover(own_records_, "its state as the previous leader");
   server_.end_replicas({});
-  std::map<std::string, std::string> records;
-  for (const election::Record& each : found_.records) records[each.name] = each.record;
-  return recover(records, "etcd, without the contents of their stores");
+  return recover(found_.records, "etcd, without the contents of their stores");
 }
 
 void ReplicaController::recover(const std::map<std::string, std::string>& records,
@@ -730,8 +728,8 @@ void ReplicaController::recover(const std::map<std::string, std::string>& record
     ++count;
   }
   // Records in etcd that are obsolete.
-  for (const election::Record& each : found_.records) {
-    if (!records.contains(each.name)) forget(each.name);
+  for (const auto& [name, record] : found_.records) {
+    if (!records.contains(name)) forget(name);
   }
   if (count == 0) return;
   callbacks_.say(LogLevel::info,

@@ -205,7 +205,8 @@ TEST_CASE("a restarted master redirects all nodes to the leader") {
 
 TEST_CASE("a standby that receives leadership leads without a vote and loses nothing") {
   Standby standby;
-  const auto actions = standby.coordinator.handle(t0, Coordinator::TakesOver{join_of(1)});
+  const auto actions =
+      standby.coordinator.handle(t0, Coordinator::VoteRequest{join_of(1), /*is_transfer=*/true});
   CHECK(leads(actions));
   const Job* const job = standby.coordinator.find("j");
   REQUIRE(job != nullptr);

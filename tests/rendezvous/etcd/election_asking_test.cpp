@@ -25,18 +25,6 @@ TEST_CASE("a follower polls often, so that a successor loses little time") {
   CHECK_FALSE(alpha.election().next_deadline());
 }
 
-TEST_CASE("a follower that is not needed polls rarely") {
-  Etcd etcd;
-  Candidate alpha(etcd, "alpha");
-  alpha.tell(election::Attend{false});
-  alpha.serve();
-  CHECK(alpha.election().next_deadline() == etcd.now + bounds::election_seldom_look_pause);
-  alpha.tell(election::Attend{true});
-  CHECK(alpha.asks().size() == 1);
-  alpha.serve();
-  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
-}
-
 TEST_CASE("a request to poll during a poll causes another poll") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
@@ -49,14 +37,14 @@ TEST_CASE("a request to poll during a poll causes another poll") {
   alpha.answer(before);
   CHECK(alpha.asks().size() == 1);
   alpha.serve();
-  CHECK(alpha.election().next_deadline() == etcd.now + 250ms);
+  CHECK(alpha.election().next_deadline() == etcd.now + bounds::election_eager_look_pause);
 }
 
 TEST_CASE("a designated successor polls eagerly for a short time") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
   alpha.serve();
-  alpha.tell(election::Attend{.is_imminent = true});
+  alpha.tell(election::Attend{});
   alpha.serve();
   CHECK(alpha.election().next_deadline() == etcd.now + bounds::election_eager_look_pause);
   etcd.now += bounds::election_eager_time;
@@ -69,9 +57,8 @@ TEST_CASE("a designated successor polls eagerly for a short time") {
 TEST_CASE("a candidate polls before it campaigns, because its view may be old") {
   Etcd etcd;
   Candidate alpha(etcd, "alpha");
-  alpha.tell(election::Attend{false});
   alpha.serve();
-  etcd.now += 4s;
+  etcd.now += 200ms;
   alpha.tell(election::Enter{});
   REQUIRE(alpha.asks().size() == 1);
   CHECK(std::get<etcd::Transaction>(alpha.asks().front().request).compares.empty());

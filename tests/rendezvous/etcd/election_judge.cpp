@@ -87,8 +87,7 @@ void ElectionJudge::commands(int who, const election::Event& event) {
 }
 
 void ElectionJudge::check_found(TimePoint now, const election::Found& found) {
-  std::map<std::string, std::string> records;
-  for (const auto& each : found.records) records[each.name] = each.record;
+  auto records = found.records;
   for (auto& [name, kept] : kept_) {
     const auto there = records.find(name);
     const auto stands = there == records.end() ? std::nullopt : std::optional(there->second);

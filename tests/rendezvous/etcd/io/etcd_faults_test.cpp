@@ -157,7 +157,7 @@ TEST_CASE("a slow etcd has a leader, and writes arrive") {
   second.be_as_slow_as(0ms);
   Candidate& leader = stage.leader();
   CHECK(leader.last<election::Found>()->records ==
-        std::vector<election::Record>{{"job", "record 11"}});
+        std::map<std::string, std::string>{{"job", "record 11"}});
 }
 
 TEST_CASE("compacted history is not needed") {
@@ -178,7 +178,7 @@ TEST_CASE("compacted history is not needed") {
   CHECK(alpha.leads());
   stage.kill(alpha);
   CHECK(stage.leader().last<election::Found>()->records ==
-        std::vector<election::Record>{{"job", "record 39"}});
+        std::map<std::string, std::string>{{"job", "record 39"}});
 }
 
 TEST_CASE(

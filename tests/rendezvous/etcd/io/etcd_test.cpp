@@ -75,7 +75,7 @@ TEST_CASE("the first candidate leads, the second follows, and both see the write
   beta.tell(election::Enter{});
   stage.await([&] { return sees(beta, "alpha"); }, "beta follows");
   CHECK(beta.last<election::LeaderIs>() ==
-        election::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
+        election::LeaderIs{alpha.epoch(), "alpha", "card of alpha"});
 
   alpha.tell(election::Keep{"job", "record", 1});
   alpha.tell(election::Keep{"gone", "record", 2});
