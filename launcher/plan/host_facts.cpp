@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
 #include <string_view>
 #include <utility>
 
@@ -21,91 +22,79 @@ bool has_no_driver(const GpuCounts& gpus) {
   return gpus.on_bus > 0 && gpus.in_driver == 0;
 }
 
-class HostJudge {
- public:
-  HostJudge(const HostFacts& facts, const std::string& host) : facts_(facts), host_(host) {}
+using AddFinding = std::function<void(std::string what, std::string hint)>;
 
-  std::vector<Finding> judge() {
-    judge_gpus();
-    judge_limits();
-    judge_disks();
-    return std::move(findings_);
+void judge_gpus(const HostFacts& facts, const AddFinding& add) {
+  const auto& missing = facts.missing_gpus;
+  if (!missing.empty()) {
+    constexpr std::string_view mark = "\n  hint: ";
+    const auto cut = missing.find(mark);
+    return add(missing.substr(0, cut),
+               cut == missing.npos ? "" : missing.substr(cut + mark.size()));
   }
+  if (!has_no_driver(facts.gpus)) return;
+  add(fmt::format("PCI bus has {} NVIDIA GPU{}, but no driver is loaded", facts.gpus.on_bus,
+                  facts.gpus.on_bus == 1 ? "" : "s"),
+      "load the driver (modprobe nvidia; nvidia-smi shows what is wrong), or pass the devices to "
+      "this container");
+}
 
- private:
-  void add(std::string what, std::string hint) {
-    findings_.push_back({host_, std::move(what), std::move(hint)});
+void judge_limits(const HostFacts& facts, const AddFinding& add) {
+  const auto& limits = facts.limits;
+  if (limits.open_files && *limits.open_files < open_files_least) {
+    add(fmt::format("open files are limited to {} per process", *limits.open_files),
+        fmt::format("raise the hard limit to {} or more: nofile in /etc/security/limits.conf, "
+                    "LimitNOFILE= of a service, --ulimit nofile= of a container",
+                    open_files_least));
   }
-
-  void judge_gpus() {
-    const auto& missing = facts_.missing_gpus;
-    if (!missing.empty()) {
-      constexpr std::string_view mark = "\n  hint: ";
-      const auto cut = missing.find(mark);
-      return add(missing.substr(0, cut),
-                 cut == missing.npos ? "" : missing.substr(cut + mark.size()));
-    }
-    if (!has_no_driver(facts_.gpus)) return;
-    add(fmt::format("PCI bus has {} NVIDIA GPU{}, but no driver is loaded", facts_.gpus.on_bus,
-                    facts_.gpus.on_bus == 1 ? "" : "s"),
-        "load the driver (modprobe nvidia; nvidia-smi shows what is wrong), or pass the devices to "
-        "this container");
+  if (limits.processes && *limits.processes < processes_least) {
+    add(fmt::format("this user is limited to {} processes and threads", *limits.processes),
+        fmt::format("raise nproc to {} or more in /etc/security/limits.conf", processes_least));
   }
-
-  void judge_limits() {
-    const auto& limits = facts_.limits;
-    if (limits.open_files && *limits.open_files < open_files_least) {
-      add(fmt::format("open files are limited to {} per process", *limits.open_files),
-          fmt::format("raise the hard limit to {} or more: nofile in /etc/security/limits.conf, "
-                      "LimitNOFILE= of a service, --ulimit nofile= of a container",
-                      open_files_least));
-    }
-    if (limits.processes && *limits.processes < processes_least) {
-      add(fmt::format("this user is limited to {} processes and threads", *limits.processes),
-          fmt::format("raise nproc to {} or more in /etc/security/limits.conf", processes_least));
-    }
-    if (facts_.has_infiniband && limits.locked_bytes) {
-      add(fmt::format("locked memory is limited to {} per process, but RDMA locks all its buffers",
-                      size_text(*limits.locked_bytes)),
-          "set memlock to unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity, --ulimit "
-          "memlock=-1");
-    }
+  if (facts.has_infiniband && limits.locked_bytes) {
+    add(fmt::format("locked memory is limited to {} per process, but RDMA locks all its buffers",
+                    size_text(*limits.locked_bytes)),
+        "set memlock to unlimited: /etc/security/limits.conf, LimitMEMLOCK=infinity, --ulimit "
+        "memlock=-1");
   }
+}
 
-  void judge_disks() {
-    const auto& shared = facts_.shared_memory;
-    const char* const more_shared =
-        "enlarge it: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
-        "mount -o remount,size=16g /dev/shm";
-    if (!shared.refusal.empty()) {
-      add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
-    } else if (shared.size < shared_size_least) {
-      add(fmt::format("{} has a size of only {}, which NCCL and data loader workers may exceed",
-                      shared.path, size_text(shared.size)),
-          more_shared);
-    } else if (shared.free < shared_free_least) {
-      add(fmt::format("{} has only {} free", shared.path, size_text(shared.free)),
-          "remove the files that killed jobs left there");
-    }
-    const auto& disk = facts_.temporary;
-    if (!disk.refusal.empty()) {
-      add(fmt::format("cannot write to {}: {}", disk.path, disk.refusal),
-          "set TMPDIR to a writable directory on a disk with free space");
-    } else if (disk.free < temporary_free_least) {
-      add(fmt::format("{} has only {} free", disk.path, size_text(disk.free)),
-          "free some space, or set TMPDIR to a directory on another disk");
-    }
+void judge_disks(const HostFacts& facts, const AddFinding& add) {
+  const auto& shared = facts.shared_memory;
+  const char* const more_shared =
+      "enlarge it: docker run --shm-size=16g or --ipc=host, an emptyDir with medium Memory, "
+      "mount -o remount,size=16g /dev/shm";
+  if (!shared.refusal.empty()) {
+    add(fmt::format("{} cannot be used: {}", shared.path, shared.refusal), more_shared);
+  } else if (shared.size < shared_size_least) {
+    add(fmt::format("{} has a size of only {}, which NCCL and data loader workers may exceed",
+                    shared.path, size_text(shared.size)),
+        more_shared);
+  } else if (shared.free < shared_free_least) {
+    add(fmt::format("{} has only {} free", shared.path, size_text(shared.free)),
+        "remove the files that killed jobs left there");
   }
-
-  const HostFacts& facts_;
-  const std::string& host_;
-  std::vector<Finding> findings_;
-};
+  const auto& disk = facts.temporary;
+  if (!disk.refusal.empty()) {
+    add(fmt::format("cannot write to {}: {}", disk.path, disk.refusal),
+        "set TMPDIR to a writable directory on a disk with free space");
+  } else if (disk.free < temporary_free_least) {
+    add(fmt::format("{} has only {} free", disk.path, size_text(disk.free)),
+        "free some space, or set TMPDIR to a directory on another disk");
+  }
+}
 
 }  // namespace
 
 std::vector<Finding> own_findings(const HostFacts& facts, const std::string& host) {
-  return HostJudge(facts, host).judge();
+  std::vector<Finding> findings;
+  const auto add = [&](std::string what, std::string hint) {
+    findings.push_back({host, std::move(what), std::move(hint)});
+  };
+  judge_gpus(facts, add);
+  judge_limits(facts, add);
+  judge_disks(facts, add);
+  return findings;
 }
 
 bool lacks_gpus(const HostFacts& facts) {
