@@ -58,11 +58,10 @@ Result<std::uint64_t> number_within(const std::string& text, NumberRange range) 
 }
 
 std::optional<bool> switch_value(std::string_view text) {
-  if (const auto number = exact_number<int>(text)) return *number > 0;
-  for (const std::string_view on : {"true", "yes", "on", "enable", "t", "y", "+"}) {
+  for (const std::string_view on : {"1", "true", "t", "yes", "y", "on", "enable"}) {
     if (is_alike(text, on)) return true;
   }
-  for (const std::string_view off : {"false", "no", "off", "disable", "f", "n", "-"}) {
+  for (const std::string_view off : {"0", "false", "f", "no", "n", "off", "disable"}) {
     if (is_alike(text, off)) return false;
   }
   return std::nullopt;
@@ -314,17 +313,20 @@ TypedWords read_words(const ProgramFacts& program, const std::vector<std::string
 
 // --- the values ----------------------------------------------------------------------------------
 
+Result<void> give_value(const FlagFacts& flag, const std::string& value) {
+  if (flag.only_choices && std::ranges::find(flag.choices, value) == flag.choices.end()) {
+    return failure(fmt::format("={} is not one of {}",
+                               plain_line(value, bounds::name_shown_bytes_max),
+                               fmt::join(flag.choices, ", ")));
+  }
+  return flag.take ? flag.take(value) : Result<void>{};
+}
+
 namespace {
 
 // Passes the value to its flag or argument.
 Result<void> give(const FlagFacts& flag, const std::string& spelled, const std::string& value) {
-  if (flag.only_choices && std::ranges::find(flag.choices, value) == flag.choices.end()) {
-    return failure(fmt::format("{}={} is not one of {}", spelled,
-                               plain_line(value, bounds::name_shown_bytes_max),
-                               fmt::join(flag.choices, ", ")));
-  }
-  if (!flag.take) return {};
-  const auto taken = flag.take(value);
+  const auto taken = give_value(flag, value);
   return taken ? taken : failure(spelled + taken.error().reason);
 }
 
@@ -345,7 +347,8 @@ Result<void> give_flags(const TypedWords& words) {
     }
     for (const auto& name : typed.flag->excludes) {
       if (words.last(name) == nullptr) continue;
-      return failure(fmt::format("--{} excludes --{}", typed.flag->name, name));
+      return failure(fmt::format("--{} and --{} exclude each other\n  hint: use only one",
+                                 typed.flag->name, name));
     }
   }
   return {};

@@ -124,7 +124,7 @@ TakeValue number_into(N& target, NumberRange range) {
   };
 }
 
-// Whether the text turns a switch on: true, yes, on, 1, or false, no, off, 0. Empty: neither.
+// Whether the text turns a switch on: true, yes, on, 1, or false, no, off, 0. Nothing: neither.
 std::optional<bool> switch_value(std::string_view text);
 
 // --- the words -----------------------------------------------------------------------------------
@@ -154,6 +154,10 @@ TypedWords read_words(const ProgramFacts& program, const std::vector<std::string
 
 // Normalizes underscores: "rdzv_id" becomes "rdzv-id".
 std::string flag_name(std::string_view spelled);
+
+// Checks the value and passes it to the flag. The error continues a sentence that starts with the
+// flag.
+Result<void> give_value(const FlagFacts& flag, const std::string& value);
 
 // Parsing ended without anything to run: the text is the requested output (exit code 0) or an
 // error.

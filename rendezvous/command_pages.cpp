@@ -73,9 +73,7 @@ void add_page_flags(std::vector<FlagFacts>& flags) {
   auto& completion =
       add_flag(flags, "--print-completion", "SHELL", "Print a completion script", nullptr);
   completion.only_choices = true;
-  for (const std::string_view shell : split(completed_shells, ',')) {
-    completion.choices.push_back(trimmed(shell));
-  }
+  completion.choices.assign(completed_shells.begin(), completed_shells.end());
   add_flag(flags, "--print-man", "", "Print a manual page", nullptr);
 }
 
@@ -125,8 +123,9 @@ std::string help_page(const ProgramFacts& program, const CommandFacts* command) 
     if (!command->subjects.empty()) text += '\n';
     for (const auto& subject : command->subjects) text += help_entry(subject.name, subject.help);
     if (!command->flags.empty()) text += "\nFlags:\n" + flag_lines(command->flags, all);
-    return text + fmt::format("\n{} --help lists the flags of all commands.\n\nExample:\n  {}\n",
-                              program.name, command->example);
+    return text +
+           fmt::format("\n{} --help lists the flags that all commands accept.\n\nExample:\n  {}\n",
+                       program.name, command->example);
   }
   auto text = help_start(program) + "\nFlags:\n" + flag_lines(program.flags, all);
   if (!program.commands.empty()) text += "\nCommands:\n";

@@ -3,6 +3,7 @@
 // Help text, manual page and shell completions, generated from a program's declaration, so that
 // they cannot disagree with the parser.
 
+#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,7 +34,7 @@ std::string help_page(const ProgramFacts& program, const CommandFacts* command);
 // A page for man(1) or man(8), in man(7) macros.
 std::string manual_page(const ProgramFacts& program, std::string_view version);
 
-inline constexpr std::string_view completed_shells = "bash, zsh, fish, tcsh";
+inline constexpr std::array<std::string_view, 4> completed_shells = {"bash", "zsh", "fish", "tcsh"};
 
 // A script to source in one of these shells; nullopt for any other. It contains only texts of the
 // declaration. Names of jobs, hosts and files are data: they are filtered and quoted, and no shell

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// --config FILE: defaults for flags, one per line, `nnodes = 2`. Values may be written as in TOML or
-// INI: quoted or not, and lists in brackets. Errors name the line.
+// --config FILE: defaults for flags, one per line, `nnodes = 2`. Values may be written as in TOML
+// or INI: quoted or not, and lists in brackets. Errors name the line.
 
 #include <string>
 #include <vector>

@@ -9,6 +9,7 @@
 
 #include "launcher/cli/help.h"
 #include "proto/bounds.h"
+#include "rendezvous/command_pages.h"
 #include "rendezvous/endpoint.h"
 
 namespace cpprun {
@@ -150,6 +151,7 @@ void Declaration::declare_workers(Flags& flags) {
                       "Bind workers near their GPU: node, socket, exclusive, core-complex");
   binding.variables.clear();
   binding.choices = {"node", "socket", "exclusive", "core-complex"};
+  binding.only_choices = true;
 }
 
 void Declaration::declare_endings(Flags& flags) {
@@ -237,6 +239,7 @@ void Declaration::declare_own_words(Flags& flags) {
   add(flags.log_time, "--log-time", "WHEN", any_text,
       "Timestamps on cpprun's messages: auto (default; not on a terminal), always, never")
       .choices = {"auto", "always", "never"};
+  program_.flags.back().only_choices = true;
   add(flags.event_log_handler, "--event-log-handler", "NAME", any_text,
       "Print events to stderr (console), or nowhere (null, default)")
       .choices = {"console", "null"};
@@ -250,6 +253,7 @@ void Declaration::declare_compatibility(Flags& flags) {
   add(flags.start_method, "--start-method", "NAME", any_text,
       "No effect: every worker is started as a new program")
       .choices = {"spawn", "fork", "forkserver"};
+  program_.flags.back().only_choices = true;
   auto& specs =
       add(flags.logs_specs, "--logs-specs", "NAME", any_text, "Only \"default\" is accepted");
   specs.variables.clear();
@@ -263,10 +267,11 @@ void Declaration::declare_general(Flags& flags) {
   // No environment variable: it would silently turn every launch of a shell into a dry run.
   add(flags.dry_run, "--dry-run", "Print what would be started, and exit").variables.clear();
   add(flags.json, "--json", "With --dry-run: print JSON").variables.clear();
-  add(flags.print_completion, "--print-completion", "SHELL", any_text,
-      "Print completions for bash, zsh, fish or tcsh")
-      .choices = {"bash", "zsh", "fish", "tcsh"};
-  program_.flags.back().variables.clear();
+  auto& completion = add(flags.print_completion, "--print-completion", "SHELL", any_text,
+                         "Print completions for a shell: bash, zsh, fish or tcsh");
+  completion.choices.assign(completed_shells.begin(), completed_shells.end());
+  completion.only_choices = true;
+  completion.variables.clear();
   add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
   add(flags.help, "-h,--help",
       "Show the most used flags; --help all, --help TOPIC or --help FLAG show more")
@@ -319,7 +324,7 @@ void Declaration::resolve(Diagnostics& diagnostics) {
         is_empty ? failure(
                        ": empty value; check that the variable used for the value is set, or "
                        "remove the flag")
-                 : flag.take(*binding.text);
+                 : give_value(flag, *binding.text);
     if (!taken) diagnostics.add(static_cast<int>(at), *binding.source + taken.error().reason);
   }
 }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <limits>
 #include <string_view>
 
@@ -13,6 +12,7 @@
 #include "launcher/plan/meeting_place.h"
 #include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/command_line.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 
@@ -331,28 +331,11 @@ constexpr double seconds_min = 0.01;
 constexpr std::array<std::string_view, 4> without_effect = {"close_timeout", "heartbeat_timeout",
                                                             "read_timeout", "use_libuv"};
 
-template <std::size_t n>
-bool contains(const std::array<std::string_view, n>& keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
 template <class N>
 std::optional<N> between(N least, N most, std::string_view text) {
   const auto number = exact_number<N>(text);
   // Written so that NaN fails the check.
   return number && *number >= least && *number <= most ? number : std::nullopt;
-}
-
-// torchrun's spellings of yes and no.
-std::optional<bool> yes_or_no(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::array<std::string_view, 5> yes = {"1", "true", "t", "yes", "y"};
-  constexpr std::array<std::string_view, 5> no = {"0", "false", "f", "no", "n"};
-  if (contains(yes, lower)) return true;
-  if (contains(no, lower)) return false;
-  return std::nullopt;
 }
 
 struct TimeRange {
@@ -414,7 +397,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     return;
   }
   if (key == "is_host") {
-    timeouts.is_host = yes_or_no(value);
+    timeouts.is_host = switch_value(value);
     if (!timeouts.is_host) {
       diagnostics.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
     }
@@ -436,7 +419,8 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     }
     return;
   }
-  if (contains(without_effect, key) || (key == "store_type" && value == "tcp")) return;
+  const bool has_no_effect = std::ranges::find(without_effect, key) != without_effect.end();
+  if (has_no_effect || (key == "store_type" && value == "tcp")) return;
   if (key == "rank") {
     diagnostics.push_back(fmt::format(
         "{}: rank={} is not supported here\n  hint: use --node-rank={}", source, value, value));

@@ -166,10 +166,6 @@ Config config_of(const Flags& flags, const CommandLine& line, Diagnostics& diagn
   read_worker_settings(reader, line, config);
   read_ending_settings(reader, line.read_file, config);
   read_log_settings(reader, config);
-  // A known shell was already handled.
-  if (const auto& shell = flags.print_completion; shell.value) {
-    reader.report_error(shell, "={} is not one of bash, zsh, fish, tcsh", *shell.value);
-  }
   return config;
 }
 
@@ -219,11 +215,7 @@ ProgramKind program_kind(SettingReader& reader) {
 
 void check_start_method(SettingReader& reader) {
   const auto& method = reader.flags().start_method;
-  if (!method.value) return;
-  const auto& value = *method.value;
-  if (value != "spawn" && value != "fork" && value != "forkserver") {
-    reader.report_error(method, "={} is not one of spawn, fork, forkserver", value);
-  } else if (value != "spawn") {
+  if (method.value && *method.value != "spawn") {
     reader.note(method, " has no effect: every worker is started as a new program");
   }
 }
@@ -285,12 +277,8 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   check_exit_barrier_timeout(reader);
   read_virtual_local_rank(reader, config);
   read_local_rank_flag(reader, config);
-  if (const auto& binding = flags.numa_binding; binding.value) {
-    config.numa_binding = numa_binding_named(*binding.value);
-    if (!config.numa_binding) {
-      reader.report_error(binding, "={} is not one of node, socket, exclusive, core-complex",
-                          *binding.value);
-    }
+  if (const auto& binding = flags.numa_binding.value) {
+    config.numa_binding = numa_binding_named(*binding);
   }
 }
 
@@ -389,13 +377,9 @@ LogLevel log_level(SettingReader& reader) {
   return level.value_or(LogLevel::info);
 }
 
-LogTimes log_times(SettingReader& reader) {
-  const auto& flag = reader.flags().log_time;
-  const auto value = flag.value.value_or("auto");
-  if (value == "auto") return LogTimes::automatic;
+LogTimes log_times(const std::optional<std::string>& value) {
   if (value == "always") return LogTimes::always;
-  if (value != "never") reader.report_error(flag, "={} is not one of auto, always, never", value);
-  return LogTimes::never;
+  return value == "never" ? LogTimes::never : LogTimes::automatic;
 }
 
 }  // namespace
@@ -428,7 +412,7 @@ void read_log_settings(SettingReader& reader, Config& config) {
   logs.stderr_inherited = wants_stderr_inherited(reader);
   logs.events_on_console = wants_events_on_console(reader);
   logs.level = log_level(reader);
-  logs.times = log_times(reader);
+  logs.times = log_times(flags.log_time.value);
   check_logs_specs(reader);
 }
 

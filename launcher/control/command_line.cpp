@@ -69,6 +69,11 @@ class Command {
                                .is_required = is_required});
     return *this;
   }
+  // The flag that was added last excludes another one.
+  Command& excludes(std::string_view other) {
+    facts_.flags.back().excludes.push_back(other);
+    return *this;
+  }
 
  private:
   CommandFacts& facts_;
@@ -188,7 +193,8 @@ class ControlLine {
       command.argument("HOST", "HOST", "The host", options_.subject)
           .option("--job", "JOB", "Full name of the job", job())
           .flag("--all", "Send the command to all cppruns and cpprunds that host jobs here",
-                options_.to_all);
+                options_.to_all)
+          .excludes("job");
       take_reason(command);
       return command;
     };
@@ -241,6 +247,7 @@ class ControlLine {
         "cpprunctl doctor --hosts node-1,node-2")
         .option("--hosts", "HOST,...|slurm", "Hosts, as for cpprun (default: this machine)",
                 text_into(doctor.hosts))
+        .excludes("hostfile")
         .option("--hostfile", "FILE", "Read the hosts from a file, one per line",
                 text_into(doctor.host_file))
         .option("--remote-shell", "CMD",
@@ -263,9 +270,6 @@ class ControlLine {
         return misuse("--address: port \"0\" is not a number from 1 to 65535");
       options_.address = std::move(*endpoint);
     }
-    if (options_.to_all && !options_.job.empty()) {
-      return misuse("--all and --job exclude each other\n  hint: use only one");
-    }
     if (!length_.empty()) {
       const auto length = parse_duration(length_);
       if (!length) return misuse("--for: " + length.error().reason);
@@ -285,9 +289,6 @@ class ControlLine {
 
   std::string wrong_with_doctor() const {
     const auto& options = options_.doctor;
-    if (options.hosts && !options.host_file.empty()) {
-      return "--hosts and --hostfile exclude each other\n  hint: use only one";
-    }
     const bool has_hosts = options.hosts || !options.host_file.empty();
     if (!has_hosts && options.remote_shell) {
       return "--remote-shell has no effect without --hosts or --hostfile";

@@ -50,7 +50,8 @@ TEST_CASE("every flag is taken, all of them at once") {
   Declaration declaration(flags);
   Diagnostics diagnostics;
   for (const auto& flag : declaration.facts()) {
-    const char* value = flag.name == "log-max-bytes" ? "64M" : "1";
+    std::string value = flag.name == "log-max-bytes" ? "64M" : "1";
+    if (flag.only_choices) value = flag.choices.front();
     declaration.tell(flag, flag.takes_value() ? value : "true", SettingOrigin::typed,
                      "--" + flag.name);
   }

@@ -42,7 +42,8 @@ TEST_CASE("the man page and the completions list the declared flags") {
   CHECK(page.text.find("\\fB\\-\\-no\\-sandbox\\fR\n") != std::string::npos);
   CHECK(page.text.find("One of 1.x, 2.1, 2.2+, auto. Default: auto.") != std::string::npos);
   const auto completion = end_of({"--print-completion", "bash"});
-  CHECK(completion.text.find("--status-access) found=(none user host network)") != std::string::npos);
+  CHECK(completion.text.find("--status-access) found=(none user host network)") !=
+        std::string::npos);
   CHECK(end_of({"--print-completion", "ksh"}).exit_code == 2);
 }
 
