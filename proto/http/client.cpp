@@ -40,9 +40,6 @@ std::string to_bytes(const Question& question) {
   if (!question.authorization.empty()) {
     bytes += fmt::format("Authorization: {}\r\n", question.authorization);
   }
-  if (!question.last_event.empty()) {
-    bytes += fmt::format("Last-Event-ID: {}\r\n", question.last_event);
-  }
   if (question.method == Method::post) {
     bytes += fmt::format("Content-Type: application/json\r\nContent-Length: {}\r\n",
                          question.body.size());
@@ -164,16 +161,12 @@ void EventStream::take_line(std::string_view line, std::vector<std::string>& who
     return;
   }
   const auto colon = line.find(':');
-  const auto name = line.substr(0, colon);
+  if (line.substr(0, colon) != "data") return;
   auto value = colon == std::string_view::npos ? std::string_view() : line.substr(colon + 1);
   if (value.starts_with(' ')) value.remove_prefix(1);
-  if (name == "id") {
-    last_ = value;
-  } else if (name == "data") {
-    if (has_data_) data_ += '\n';
-    data_ += value;
-    has_data_ = true;
-  }
+  if (has_data_) data_ += '\n';
+  data_ += value;
+  has_data_ = true;
 }
 
 }  // namespace cpprun::http

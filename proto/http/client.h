@@ -19,7 +19,6 @@ struct Question {
   std::string target = "/";
   std::string host = "localhost";  // the Host header
   std::string body = {};           // JSON; only for a POST
-  std::string last_event = {};     // Last-Event-ID: the last event a watcher received; empty: none
   std::string authorization = {};  // the Authorization header; empty: none
   // Keep the connection open after the reply.
   bool is_kept = false;
@@ -65,8 +64,6 @@ class EventStream {
  public:
   // Adds bytes and returns the events completed by them. Skips comments.
   Result<std::vector<std::string>> hear(std::string_view bytes);
-  // The id of the last event, verbatim. Empty: no event had one.
-  const std::string& last() const { return last_; }
 
  private:
   void take_line(std::string_view line, std::vector<std::string>& whole);
@@ -74,7 +71,6 @@ class EventStream {
   std::string unread_;  // an incomplete line
   std::string data_;    // an incomplete event
   bool has_data_ = false;
-  std::string last_;
 };
 
 }  // namespace cpprun::http

@@ -35,7 +35,9 @@ TEST_CASE("an encoded request is parsed by a session") {
         "POST /a HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\nContent-Type: application/json\r\n"
         "Content-Length: 2\r\n\r\n{}");
   Session session;
-  session.hear(to_bytes({.target = "/b", .last_event = "a1-7"}));
+  std::string bytes = to_bytes({.target = "/b"});
+  bytes.insert(bytes.size() - 2, "Last-Event-ID: a1-7\r\n");
+  session.hear(bytes);
   const auto step = session.next();
   REQUIRE(std::holds_alternative<Session::Asked>(step));
   const Request& request = std::get<Session::Asked>(step).request;
