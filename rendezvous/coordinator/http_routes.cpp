@@ -29,6 +29,19 @@ constexpr std::string_view nodes_path = "/nodes";
 constexpr std::string_view events_path = "/api/v1/events";  // answered by CoordinatorServer
 constexpr const char* json_type = "application/json";
 
+// What a path below /api/v1/jobs/ names: a job, still escaped, or the list of its nodes.
+struct JobPath {
+  std::string_view name;
+  bool of_nodes = false;
+};
+std::optional<JobPath> job_path(std::string_view path) {
+  if (!path.starts_with(jobs_prefix)) return std::nullopt;
+  path.remove_prefix(jobs_prefix.size());
+  const bool of_nodes = path.ends_with(nodes_path);
+  if (of_nodes) path.remove_suffix(nodes_path.size());
+  return JobPath{path, of_nodes};
+}
+
 // The path and the query parameters of a request's target.
 struct Address {
   std::string_view path;
@@ -130,9 +143,7 @@ http::Response all_metrics(const Look& look) {
 
 http::Response of_job(const Look& look) {
   const auto& [coordinator, moment, address, request, owner, daemon, viewer] = look;
-  auto rest = address.path.substr(jobs_path.size() + 1);
-  const bool wants_nodes = rest.ends_with(nodes_path);
-  if (wants_nodes) rest.remove_suffix(nodes_path.size());
+  const auto [rest, wants_nodes] = job_path(address.path).value_or(JobPath{});
   const auto id = unescaped(rest);
   const bool is_shown = id && (!owner || coordinator.owner_of(*id) == owner);
   const Job* job = is_shown ? coordinator.find(*id) : nullptr;
@@ -183,14 +194,12 @@ std::vector<std::string_view> status_routes() {
 }
 
 bool is_shown_path(std::string_view target) {
-  std::string_view path = target.substr(0, target.find('?'));
+  const std::string_view path = target.substr(0, target.find('?'));
   if (path == events_path || std::ranges::find(routes, path, &Route::path) != routes.end()) {
     return true;
   }
-  if (!path.starts_with(jobs_path)) return false;
-  path.remove_prefix(jobs_path.size());
-  if (path.ends_with(nodes_path)) path.remove_suffix(nodes_path.size());
-  return path.size() > 1 && path.starts_with('/') && path.find('/', 1) == std::string_view::npos;
+  const auto job = job_path(path);
+  return job && !job->name.empty() && job->name.find('/') == std::string_view::npos;
 }
 
 http::Response not_allowed(const http::Request& request) {
@@ -231,9 +240,7 @@ http::Response answer(const Coordinator& coordinator, const HostNames& names,
   const auto* const route = std::ranges::find(routes, path, &Route::path);
   const Look look{coordinator, moment, *address, request, owner, daemon, viewer};
   if (route != routes.end()) return route->show(look);
-  const bool is_of_job =
-      path.starts_with(jobs_path) && path.substr(jobs_path.size()).starts_with('/');
-  if (is_of_job) return of_job(look);
+  if (path.starts_with(jobs_prefix)) return of_job(look);
   return refusal(404, "not found; the status page is at /");
 }
 
@@ -243,13 +250,10 @@ std::optional<Coordinator::LookedAt> looked_at(const http::Request& request) {
     return std::nullopt;
   }
   if (address->path == "/metrics") return Coordinator::LookedAt{};
-  if (!address->path.starts_with(jobs_path)) return std::nullopt;
-  auto rest = address->path.substr(jobs_path.size());
   // The list of all jobs shows no worker statistics.
-  if (!rest.starts_with('/')) return std::nullopt;
-  rest.remove_prefix(1);
-  if (rest.ends_with(nodes_path)) rest.remove_suffix(nodes_path.size());
-  auto job = unescaped(rest);
+  const auto path = job_path(address->path);
+  if (!path) return std::nullopt;
+  auto job = unescaped(path->name);
   return job ? std::optional(Coordinator::LookedAt{std::move(job)}) : std::nullopt;
 }
 
@@ -416,14 +420,13 @@ std::optional<std::string_view> shown_token(std::string_view authorization) {
 WantedToken token_wanted_for(const http::Request& request) {
   const bool is_command = request.method == http::Method::post;
   WantedToken wanted{.purpose = is_command ? TokenPurpose::control : TokenPurpose::read};
-  std::string_view target = request.target;
-  if (!target.starts_with(jobs_prefix)) return wanted;
-  target.remove_prefix(jobs_prefix.size());
+  const std::string_view target = request.target;
   // Split the path exactly as the handlers do, so that a token for "a" does not permit "a/b". The
   // handlers reject an invalid name, whatever the token.
-  target = target.substr(0, is_command ? target.find('/') : target.find('?'));
-  if (!is_command && target.ends_with(nodes_path)) target.remove_suffix(nodes_path.size());
-  wanted.job = unescaped(target).value_or("");
+  const auto path = job_path(is_command ? target : target.substr(0, target.find('?')));
+  if (!path) return wanted;
+  wanted.job =
+      unescaped(is_command ? path->name.substr(0, path->name.find('/')) : path->name).value_or("");
   return wanted;
 }
 

@@ -745,16 +745,6 @@ void CoordinatorServer::send_streams(LinkId link, std::string_view frame) {
 // The coordinator as one of several daemons: its replicas while another one leads, how it takes
 // over with them, and how it keeps its own jobs as replicas when it loses leadership.
 
-namespace {
-
-ClockPair clock_moment() {
-  return {
-      .now = boot_now(),
-      .wall = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now())};
-}
-
-}  // namespace
-
 // Another daemon may lead from speaks_until_ on, even if this process was suspended until then.
 bool CoordinatorServer::may_speak() {
   const bool may = !is_deposed_ && (!speaks_until_ || boot_now() < *speaks_until_);
@@ -795,7 +785,7 @@ void CoordinatorServer::adopt_follower(LinkId link, const link::Follow& follow,
 // --- leadership lost -----------------------------------------------------------------------------
 
 std::map<std::string, std::string> CoordinatorServer::records() const {
-  return all_records(coordinator_.machine(), clock_moment());
+  return all_records(coordinator_.machine(), moment());
 }
 
 std::map<std::string, std::string> CoordinatorServer::follow(const Coordinator::Follows& follows) {
