@@ -105,22 +105,12 @@ std::string without_end(std::string text) {
   return text;
 }
 
-// The fields of one failure in torchrun's layout. Tools that parse it depend on these names.
-struct Block {
-  std::string time;
-  std::string host;
-  int rank = 0;
-  int local_rank = 0;
-  link::ExitStatus status;
-  int pid = 0;
-  std::string error_file;
-  std::string traceback;
-};
-
-std::string block_text(const Block& block, std::size_t index) {
-  const int code = block.status.signalled ? -block.status.value : block.status.value;
-  const auto signal =
-      block.status.signalled ? fmt::format(" ({})", signal_name(block.status.value)) : "";
+// One failure in torchrun's layout. Tools that parse it depend on the names of its fields.
+std::string block_text(std::size_t index, const link::Failure& failure, const ReportFacts& facts,
+                       const std::string& traceback, const std::string& error_file = "") {
+  const auto& status = failure.status;
+  const int code = status.signalled ? -status.value : status.value;
+  const auto signal = status.signalled ? fmt::format(" ({})", signal_name(status.value)) : "";
   return fmt::format(
       "[{}]:\n"
       "  time      : {}\n"
@@ -129,9 +119,9 @@ std::string block_text(const Block& block, std::size_t index) {
       "  exitcode  : {} (pid: {}){}\n"
       "  error_file: {}\n"
       "  traceback : {}\n",
-      index, block.time, block.host, block.rank, block.local_rank, code, block.pid, signal,
-      block.error_file.empty() ? "<N/A>" : block.error_file,
-      indented(without_end(block.traceback), "  "));
+      index, local_time_text(failure.time, facts.utc_offset_seconds), failure.host,
+      failure.rank.value, failure.local_rank.value, code, failure.pid, signal,
+      error_file.empty() ? "<N/A>" : error_file, indented(without_end(traceback), "  "));
 }
 
 // Only the last few lines; the others were kept for the rules.
@@ -171,32 +161,21 @@ std::string story(const DiagnosedEnd& end) {
   return text;
 }
 
-Block block_of(const DiagnosedEnd& end, const ReportFacts& facts, std::string traceback) {
-  const Evidence& evidence = end.evidence();
-  const Outcome& outcome = evidence.outcome;
-  return {.time = local_time_text(outcome.time, facts.utc_offset_seconds),
-          .host = facts.host,
-          .rank = outcome.rank.value,
-          .local_rank = outcome.local_rank.value,
-          .status = outcome.status,
-          .pid = outcome.pid,
-          .error_file = evidence.error_file,
-          .traceback = std::move(traceback)};
+std::string block_text(std::size_t index, const DiagnosedEnd& end, const ReportFacts& facts,
+                       const std::string& traceback) {
+  auto failure = failure_of(end, facts.group_rank, facts.host);
+  failure.status = end.evidence().outcome.status;  // a worker that still runs has none
+  return block_text(index, failure, facts, traceback, end.evidence().error_file);
 }
 
-Block block_of(const link::Failure& root, const ReportFacts& facts) {
-  auto text = to_text(own_status(root));
+// The failure of another node's worker, or of a worker that left early.
+std::string block_text(link::Failure root, const ReportFacts& facts) {
+  root.status = own_status(root);
+  auto text = to_text(root.status);
   // The message of a worker that left early already says how it ended.
   if (root.cause == left_early) text.clear();
   if (!root.message.empty()) text += (text.empty() ? "" : "\n") + root.message;
-  return {.time = local_time_text(root.time, facts.utc_offset_seconds),
-          .host = root.host,
-          .rank = root.rank.value,
-          .local_rank = root.local_rank.value,
-          .status = own_status(root),
-          .pid = root.pid,
-          .error_file = "",
-          .traceback = std::move(text)};
+  return block_text(0, root, facts, text);
 }
 
 // cpprun stopped this worker because another one failed, and nothing else is known about it.
@@ -250,7 +229,7 @@ std::string others_text(const ReportFacts& facts, const DiagnosedEnd* root) {
   });
   std::string text;
   for (std::size_t i = 0; i < std::min(others.size(), others_max); ++i) {
-    text += block_text(block_of(*others[i], facts, victim_text(*others[i], facts)), i + 1);
+    text += block_text(i + 1, *others[i], facts, victim_text(*others[i], facts));
   }
   if (others.size() > others_max) {
     text += fmt::format("  ... and {} more workers of this node\n", others.size() - others_max);
@@ -364,8 +343,8 @@ std::string closing_lines(const ReportFacts& facts) {
 std::string box(const ReportFacts& facts, const DiagnosedEnd* own) {
   const auto title = fmt::format("{} FAILED", facts.entrypoint);
   const auto others = others_text(facts, own);
-  const auto root = own != nullptr ? block_text(block_of(*own, facts, story(*own)), 0)
-                    : facts.root   ? block_text(block_of(*facts.root, facts), 0)
+  const auto root = own != nullptr ? block_text(0, *own, facts, story(*own))
+                    : facts.root   ? block_text(*facts.root, facts)
                                    : fmt::format("  not a worker of this job: {}\n", facts.reason);
   const std::string double_line(box_width, '=');
   const std::string single_line(box_width, '-');
