@@ -10,7 +10,8 @@
 namespace cpprun::io {
 
 void Introduction::begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
-                         std::function<void()> done) {
+                         std::function<void()> done,
+                         std::function<void(const link::Hosts&)> hosts) {
   end();
   links_.clear();
   if (addresses.size() > bounds::node_addresses_max) addresses.resize(bounds::node_addresses_max);
@@ -25,7 +26,12 @@ void Introduction::begin(std::vector<std::string> addresses, int port, const lin
     links_.push_back(std::make_unique<LinkClient>(
         context_, addresses[at], port,
         LinkClient::Callbacks{.up = [this, at, who](const std::string&) { links_[at]->send(who); },
-                              .message = [ended](const link::Message&) { ended(); },
+                              .message =
+                                  [ended, hosts](const link::Message& answer) {
+                                    ended();
+                                    const auto* found = std::get_if<link::Hosts>(&answer);
+                                    if (found != nullptr && hosts) hosts(*found);
+                                  },
                               .down = [ended](const std::string&) { ended(); }},
         secure_));
   }
@@ -56,7 +62,8 @@ CoordinatorClient::CoordinatorClient(asio::io_context& context, LinkSecurity& se
       security_(security),
       self_(std::move(self)),
       callbacks_(std::move(callbacks)),
-      introduction_(context) {}
+      introduction_(context),
+      inquiry_(context) {}
 
 Result<void> CoordinatorClient::open(const Endpoint& at) {
   const auto secure = security_.for_dialing();
@@ -144,24 +151,12 @@ void CoordinatorClient::say(const link::Message& message) {
 }
 
 void CoordinatorClient::ask_who_hosts(const agent::AskWhoHosts& action) {
-  askers_.clear();
   const auto secure = security_.for_dialing();  // never fails here: it succeeded at the start
-  for (const std::string& address : action.addresses) {
-    const std::size_t at = askers_.size();
-    askers_.push_back(std::make_unique<LinkClient>(
-        context_, address, action.port,
-        LinkClient::Callbacks{.up = [this, at, question = action.question](
-                                        const std::string&) { askers_[at]->send(question); },
-                              .message =
-                                  [this](const link::Message& answer) {
-                                    const auto* hosts = std::get_if<link::Hosts>(&answer);
-                                    if (hosts != nullptr) callbacks_.post(agent::Answered{*hosts});
-                                  },
-                              // No reply is the normal case. The agent asks again.
-                              .down = [](const std::string&) {}},
-        secure.value_or(nullptr)));
-    askers_[at]->dial();
-  }
+  inquiry_.use(secure.value_or(nullptr));
+  // No reply is the normal case. The agent asks again.
+  inquiry_.begin(
+      action.addresses, action.port, action.question, [] {},
+      [this](const link::Hosts& hosts) { callbacks_.post(agent::Answered{hosts}); });
 }
 
 void CoordinatorClient::speak_for_workers() {

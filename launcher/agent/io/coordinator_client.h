@@ -37,9 +37,10 @@ class Introduction {
   // From now on both sides of every link prove that they hold the same secret. Null: neither does.
   void use(std::shared_ptr<SecureContext> secure) { secure_ = std::move(secure); }
   // Sends `who` to each of these addresses, at most a few. Calls `done` once: when the last one has
-  // replied or cannot be reached, or after bounds::introduction_timeout.
+  // replied or cannot be reached, or after bounds::introduction_timeout. Each reply goes to
+  // `hosts`.
   void begin(std::vector<std::string> addresses, int port, const link::WhoHosts& who,
-             std::function<void()> done);
+             std::function<void()> done, std::function<void(const link::Hosts&)> hosts = {});
   // Cancels `done`. The links stay open, because the coordinator counts them, until it no longer
   // needs them.
   void end();
@@ -99,7 +100,7 @@ class CoordinatorClient {
   bool is_new_ = true;                         // no message from a leader yet
   std::unique_ptr<StoreForwarder> forwarder_;  // if stores are local
   Introduction introduction_;
-  std::vector<std::unique_ptr<LinkClient>> askers_;  // links of ask_who_hosts()
+  Introduction inquiry_;  // of ask_who_hosts()
 };
 
 }  // namespace cpprun::io
