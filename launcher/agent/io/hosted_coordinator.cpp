@@ -120,7 +120,10 @@ HostedCoordinator::HostedCoordinator(asio::io_context& context, RunInputs& input
                                      LinkSecurity& security, Callbacks callbacks)
     : context_(context), inputs_(inputs), security_(security), callbacks_(std::move(callbacks)) {}
 
-std::unique_ptr<CoordinatorServer> HostedCoordinator::make() {
+// It requires the job's secret, if there is one.
+Result<std::unique_ptr<CoordinatorServer>> HostedCoordinator::make() {
+  auto secure = security_.for_hosting();
+  if (!secure) return tl::unexpected<Error>(secure.error());
   CoordinatorServer::Callbacks callbacks = callbacks_.server;
   callbacks.to_local_agent = [this](link::Message m) {
     callbacks_.post(agent::Heard{std::move(m)});
@@ -143,7 +146,9 @@ std::unique_ptr<CoordinatorServer> HostedCoordinator::make() {
     }
     callbacks_.post(agent::Leads{.again = true});
   };
-  return std::make_unique<CoordinatorServer>(context_, std::move(callbacks));
+  auto server = std::make_unique<CoordinatorServer>(context_, std::move(callbacks));
+  if (*secure) server->require_secret(*std::move(secure));
+  return server;
 }
 
 void HostedCoordinator::lead(std::unique_ptr<CoordinatorServer> server) {
@@ -170,10 +175,9 @@ void HostedCoordinator::open_door() {
 
 Result<void> HostedCoordinator::open() {
   Config& config = inputs_.config;
-  leader_ = make();
-  auto secure = security_.for_hosting();
-  if (!secure) return tl::unexpected<Error>(secure.error());
-  if (*secure) leader_->require_secret(*std::move(secure));
+  auto server = make();
+  if (!server) return tl::unexpected<Error>(server.error());
+  leader_ = *std::move(server);
   auto before = take_restart_state();
   if (!before) return tl::unexpected<Error>(before.error());
   CoordinatorOptions options = this->options();
@@ -251,10 +255,9 @@ Result<int> HostedCoordinator::stand_by(const std::string& text) {
   auto record = read_job_record(text, clock_reading());
   if (!record) return failure("the record from the master " + record.error().reason);
   if (!standby_) {
-    auto server = make();
-    auto secure = security_.for_hosting();
-    if (!secure) return tl::unexpected<Error>(secure.error());
-    if (*secure) server->require_secret(*std::move(secure));
+    auto made = make();
+    if (!made) return tl::unexpected<Error>(made.error());
+    auto server = *std::move(made);
     CoordinatorOptions options = this->options();
     options.stands_by = true;
     Config own = inputs_.config;

@@ -97,7 +97,7 @@ class HostedCoordinator {
   bool finish_restart_state(bool goes_on, std::function<void()> done);
 
  private:
-  std::unique_ptr<CoordinatorServer> make();
+  Result<std::unique_ptr<CoordinatorServer>> make();
   void lead(std::unique_ptr<CoordinatorServer> server);
   void open_door();
   CoordinatorOptions options() const;
