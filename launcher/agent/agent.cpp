@@ -10,6 +10,7 @@
 #include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
 #include "proto/signal_names.h"
+#include "proto/time_use.h"
 
 namespace cpprun {
 
@@ -90,31 +91,15 @@ bool Agent::holds_back(TimePoint now, const link::Message& message, Actions& act
 }
 
 void Agent::hear(TimePoint now, const link::Message& message, Actions& actions) {
-  std::visit(Overloaded{
-                 [&](const link::Waiting& m) { waiting(now, m, actions); },
-                 [&](const link::Refused& m) { refused(now, m.reason, actions); },
-                 [&](const link::Sealed& m) { sealed(now, m, actions); },
-                 [&](const link::Drain& m) { drain(now, m, actions); },
-                 [&](const link::Finish& m) { finish(now, m, actions); },
-                 [&](const link::Save& m) { save(now, m); },
-                 [&](const link::Dismissed& m) { dismissed(m, actions); },
-                 [&](const link::Record& m) { record(m, actions); },
-                 [&](const link::Standby& m) { standby(now, m, actions); },
-                 [&](const link::NotLeading& m) {
-                   waiting_for_ = m.reason;
-                   standby_.not_leading();
-                 },
-                 [&](const link::Led& m) { led(now, m, actions); },
-                 [&](const link::Members& m) { members(now, m, actions); },
-                 [&](const link::Heartbeat& m) { answered(now, m, actions); },
-                 [&](const auto&) {
-                   break_link(now, "the master sent a message that only agents send", actions);
-                 },
-             },
-             message);
+  std::visit([&](const auto& each) { take(now, each, actions); }, message);
 }
 
-void Agent::waiting(TimePoint now, const link::Waiting& waiting, Actions& actions) {
+void Agent::take(TimePoint, const link::NotLeading& message, Actions&) {
+  waiting_for_ = message.reason;
+  standby_.not_leading();
+}
+
+void Agent::take(TimePoint now, const link::Waiting& waiting, Actions& actions) {
   waiting_for_ = waiting.reason;
   // It has a seat: what it waits for is a leader, and its lease decides for how long.
   if (phase_ == Phase::running) return;
@@ -131,7 +116,8 @@ void Agent::waiting(TimePoint now, const link::Waiting& waiting, Actions& action
 
 // In a round, the coordinator rejects our claim to the seat: it belongs to another node, or this is
 // another master.
-void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
+void Agent::take(TimePoint now, const link::Refused& refused, Actions& actions) {
+  const std::string& why = refused.reason;
   const std::string reason =
       fmt::format("the master at {} rejected this node: {}", where_the_master_is(), why);
   if (facts_.hosts_coordinator && standby_.exists()) {
@@ -147,7 +133,7 @@ void Agent::refused(TimePoint now, const std::string& why, Actions& actions) {
   if (!workers_.exits_when_gone() && !seat_lost_) lose_seat(now, reason, actions);
 }
 
-void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) {
+void Agent::take(TimePoint now, const link::Sealed& sealed, Actions& actions) {
   // A node that had succeeded and was cut off has rejoined as a newcomer when it asked.
   const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
   if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
@@ -171,7 +157,7 @@ void Agent::sealed(TimePoint now, const link::Sealed& sealed, Actions& actions) 
                  checks_.unreachable_interface(), actions);
 }
 
-void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
+void Agent::take(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (!sealed_ || drain.round != sealed_->round) return;
   job_ends_ = drain.ends_job;
   const bool releases = !drain.keeps_vote && standby_.release_vote();
@@ -192,7 +178,7 @@ void Agent::drain(TimePoint now, const link::Drain& drain, Actions& actions) {
   }
 }
 
-void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) {
+void Agent::take(TimePoint now, const link::Finish& finish, Actions& actions) {
   // A user who allowed restarts needs to know why there is none.
   if (config_.restarts.may_restart() && finish.root) {
     actions.emplace_back(events::Note{finish.reason});
@@ -200,9 +186,11 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
   const bool was_interrupted = stopped_by_ && !has_had_seat_;
   if (was_interrupted) return exit_by_signal(actions);
   if (!sealed_) actions.emplace_back(events::Note{not_needed_text(finish.reason)});
-  const auto time = time_note(finish);
-  if (time && sealed_ && sealed_->group_rank == GroupRank{})
-    actions.emplace_back(events::Note{*time});
+  // How the time of a successful job was spent. For a failed job the report contains this.
+  const bool had_failures = finish.exit_code == 0 && finish.time && failures_of(*finish.time) != 0;
+  if (had_failures && sealed_ && sealed_->group_rank == GroupRank{}) {
+    actions.emplace_back(events::Note{"time: " + to_text(*finish.time)});
+  }
   events::JobEnded last{.exit_code = finish.exit_code,
                         .reason = finish.reason,
                         .root = finish.root,
@@ -216,20 +204,20 @@ void Agent::finish(TimePoint now, const link::Finish& finish, Actions& actions) 
 
 // All nodes received the same time, each in terms of its own clock. A node that is late saves at
 // once, because the other ranks may wait for its ranks in their save.
-void Agent::save(TimePoint now, const link::Save& save) {
+void Agent::take(TimePoint now, const link::Save& save, Actions&) {
   if (phase_ != Phase::running || save.round != sealed_->round) return;
   workers_.save_at(std::clamp(TimePoint{save.at}, now, now + save_lead_max), save.signal);
 }
 
 // No worker of a round is alive here. If one is, this node has a seat that the sender does not know
 // of.
-void Agent::dismissed(const link::Dismissed& dismissed, Actions& actions) {
+void Agent::take(TimePoint, const link::Dismissed& dismissed, Actions& actions) {
   if (phase_ == Phase::running) return;
   actions.emplace_back(events::Note{"this node leaves the job: " + dismissed.reason});
   exit({.exit_code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, actions);
 }
 
-void Agent::answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
+void Agent::take(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
   const Duration silence = link_.since_last_ack(now);
   const TimePoint proof = link_.proof();
   link_.answered(now, heartbeat.sent, heartbeat.moment);
@@ -405,7 +393,7 @@ void Agent::led_here() {
   facts_.node.master_host = config_.endpoint.host;
 }
 
-void Agent::members(TimePoint now, const link::Members& members, Actions& actions) {
+void Agent::take(TimePoint now, const link::Members& members, Actions& actions) {
   if (!may_turn() || !link_.up()) return;
   if (cluster_.is_stale(members.epoch)) {
     return break_link(now, cluster_.reject(members.epoch, actions), actions);
@@ -430,7 +418,7 @@ void Agent::members(TimePoint now, const link::Members& members, Actions& action
 
 // --- the standby of a node that hosts the job ----------------------------------------------------
 
-void Agent::record(const link::Record& record, Actions& actions) {
+void Agent::take(TimePoint, const link::Record& record, Actions& actions) {
   auto whole = standby_.record(record);
   const bool can_stand_by = phase_ == Phase::running || phase_ == Phase::drained;
   if (!whole || !sealed_ || whole->round != sealed_->round || !can_stand_by) return;
@@ -444,7 +432,7 @@ void Agent::on(TimePoint, const agent::StandsBy& event, Actions& actions) {
   standby_.listens(event);
 }
 
-void Agent::standby(TimePoint now, const link::Standby& standby, Actions& actions) {
+void Agent::take(TimePoint now, const link::Standby& standby, Actions& actions) {
   actions.emplace_back(events::Note{fmt::format("the node at {} is the standby of the master",
                                                 to_string(Endpoint{standby.address, standby.port})),
                                     LogLevel::debug});
@@ -543,7 +531,7 @@ void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
 
 // The coordinator that was asked for a seat, or the one in this process, lost leadership. If the
 // round has drained, leadership was transferred: to this node, if the address is its own.
-void Agent::led(TimePoint now, const link::Led& led, Actions& actions) {
+void Agent::take(TimePoint now, const link::Led& led, Actions& actions) {
   if (in_round() && phase_ != Phase::drained) return;
   if (stopped_by_) return exit_by_signal(actions);
   const Endpoint leader{led.address, led.port};
@@ -602,7 +590,10 @@ std::optional<TimePoint> Agent::overdue_at() const {
 // detected it.
 bool Agent::fence_if_late(TimePoint now, Actions& actions) {
   if (const auto until = own_lead_ends_at(); until && *until <= now) {
-    lose_seat(now, lead_over_text(), actions);
+    lose_seat(now,
+              "too few nodes have responded to this master within its lease, so its standby may be "
+              "the leader",
+              actions);
     return true;
   }
   if (!has_a_seat_to_lose() || !link_.lease_is_over(now) || now < link_.seat_ends_at())
@@ -726,7 +717,8 @@ void Agent::rejoin(TimePoint now, Actions& actions) {
   if (!elastic && !may_restart) {
     return exit({.exit_code = 1, .reason = reason}, actions);
   }
-  actions.emplace_back(events::Note{rejoins_text(reason, config_.join_timeout)});
+  actions.emplace_back(events::Note{
+      fmt::format("{}; rejoining (timeout {:.0f} s)", reason, in_seconds(config_.join_timeout))});
   hang_up(now, reason, actions);
   leave_round();
   status_due_ = now + bounds::status_interval;

@@ -97,18 +97,24 @@ class Agent {
   void on(TimePoint now, const agent::LeadsUntil& event, Actions& actions);
   void on(TimePoint now, const agent::Fenced& event, Actions& actions);
 
-  void waiting(TimePoint now, const link::Waiting& waiting, Actions& actions);
-  void refused(TimePoint now, const std::string& why, Actions& actions);
-  void sealed(TimePoint now, const link::Sealed& sealed, Actions& actions);
-  void drain(TimePoint now, const link::Drain& drain, Actions& actions);
-  void finish(TimePoint now, const link::Finish& finish, Actions& actions);
-  void save(TimePoint now, const link::Save& save);
-  void dismissed(const link::Dismissed& dismissed, Actions& actions);
-  void record(const link::Record& record, Actions& actions);
-  void standby(TimePoint now, const link::Standby& standby, Actions& actions);
-  void led(TimePoint now, const link::Led& led, Actions& actions);
-  void members(TimePoint now, const link::Members& members, Actions& actions);
-  void answered(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions);
+  // Messages of the coordinator.
+  void take(TimePoint now, const link::Waiting& message, Actions& actions);
+  void take(TimePoint now, const link::Refused& message, Actions& actions);
+  void take(TimePoint now, const link::Sealed& message, Actions& actions);
+  void take(TimePoint now, const link::Drain& message, Actions& actions);
+  void take(TimePoint now, const link::Finish& message, Actions& actions);
+  void take(TimePoint now, const link::Save& message, Actions& actions);
+  void take(TimePoint now, const link::Dismissed& message, Actions& actions);
+  void take(TimePoint now, const link::Record& message, Actions& actions);
+  void take(TimePoint now, const link::Standby& message, Actions& actions);
+  void take(TimePoint now, const link::NotLeading& message, Actions& actions);
+  void take(TimePoint now, const link::Led& message, Actions& actions);
+  void take(TimePoint now, const link::Members& message, Actions& actions);
+  void take(TimePoint now, const link::Heartbeat& message, Actions& actions);
+  template <class Message>
+  void take(TimePoint now, const Message&, Actions& actions) {
+    break_link(now, "the master sent a message that only agents send", actions);
+  }
 
   bool is_worth_hearing(TimePoint now, const link::Message& message, Actions& actions);
   void speak_for_workers(const link::Message& heard, Actions& actions);

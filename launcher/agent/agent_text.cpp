@@ -12,22 +12,6 @@
 
 namespace cpprun {
 
-namespace {
-
-// "1, 3, 5", plus how many more there are.
-template <class T, class Text>
-std::string listed(const std::vector<T>& all, Text text) {
-  constexpr std::size_t shown_max = 8;
-  std::string list;
-  for (std::size_t i = 0; i < std::min(all.size(), shown_max); ++i) {
-    list += (i == 0 ? "" : ", ") + text(all[i]);
-  }
-  if (all.size() > shown_max) list += fmt::format(" and {} more", all.size() - shown_max);
-  return list;
-}
-
-}  // namespace
-
 std::string seconds_left(TimePoint now, TimePoint deadline) {
   return fmt::format("{:.0f} s left", std::max(0.0, in_seconds(deadline - now)));
 }
@@ -40,13 +24,6 @@ std::string master_gone_text(const std::string& where, const std::string& why, D
 std::string no_leader_text(const std::string& places, const std::string& why, Duration silence) {
   return fmt::format("no leader among {}: {} (no response for {:.1f} s)", places, why,
                      in_seconds(silence));
-}
-
-std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed) {
-  return fmt::format(
-      "ignoring the cpprund at {}, which acts as leader of epoch {}: another one became leader in "
-      "epoch {}",
-      where, epoch, followed);
 }
 
 std::string slept_text(Duration lease, Duration silence) {
@@ -64,15 +41,6 @@ std::string doubt_text(Duration silence, Duration lease) {
       in_seconds(silence), in_seconds(lease));
 }
 
-std::string lead_over_text() {
-  return "too few nodes have responded to this master within its lease, so its standby may be the "
-         "leader";
-}
-
-std::string rejoins_text(const std::string& reason, Duration timeout) {
-  return fmt::format("{}; rejoining (timeout {:.0f} s)", reason, in_seconds(timeout));
-}
-
 std::string asks_text(const std::string& reason, Duration timeout) {
   return fmt::format(
       "{}; every worker of this node exited with 0; querying the result of the job (timeout {:.0f} "
@@ -84,11 +52,6 @@ std::string done_text(const std::string& reason) {
   return fmt::format(
       "every worker of this node exited with 0, but the result of the job is unknown here: {}",
       reason);
-}
-
-std::optional<std::string> time_note(const link::Finish& finish) {
-  if (finish.exit_code != 0 || !finish.time || failures_of(*finish.time) == 0) return std::nullopt;
-  return "time: " + to_text(*finish.time);
 }
 
 std::string not_needed_text(const std::string& reason) {
@@ -114,57 +77,6 @@ std::string unkillable_text(const Outcome& outcome) {
 std::string interrupted_text(int signal, bool no_master) {
   return fmt::format("interrupted while waiting for {} ({})", no_master ? "the master" : "nodes",
                      signal_name(signal));
-}
-
-std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal) {
-  std::string what;
-  if (still.ranks.empty()) {
-    what = fmt::format("{} process{} that workers started", still.others,
-                       still.others == 1 ? "" : "es");
-  } else {
-    what =
-        fmt::format("{} worker{} (rank {})", still.ranks.size(), still.ranks.size() == 1 ? "" : "s",
-                    listed(still.ranks, [](Rank rank) { return fmt::format("{}", rank.value); }));
-  }
-  auto text = fmt::format("waiting up to {:.1f} s for {}", in_seconds(still.left), what);
-  if (!signal) return text;
-  const auto* const it =
-      still.ranks.size() + static_cast<std::size_t>(still.others) == 1 ? "it" : "them";
-  if (*signal == SIGINT) return text + fmt::format("; Ctrl-C again kills {}", it);
-  return text + fmt::format("; a second {} kills {}", signal_name(*signal), it);
-}
-
-std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
-  using Fate = supervisor::Leftover::Fate;
-  const auto processes = listed(left.processes, [](const TreeProcess& each) {
-    return fmt::format("pid {} ({})", each.pid, each.command);
-  });
-  const bool is_one = left.processes.size() == 1;
-  switch (left.fate) {
-    case Fate::awaited:
-      return fmt::format(
-          "note: the workers exited, but {} that they started still run{}: {}; waiting up to "
-          "{:.1f} s\n  hint: --stragglers=leave lets such processes continue, --stragglers=kill "
-          "ends them at once",
-          is_one ? "a process" : fmt::format("{} processes", left.processes.size()),
-          is_one ? "s" : "", processes, in_seconds(grace));
-    case Fate::released:
-      return fmt::format("note: left running (--stragglers=leave): {}", processes);
-    case Fate::ended:
-      return fmt::format("warning: still running {:.1f} s after the workers: {}; ending {}",
-                         in_seconds(grace), processes, is_one ? "it" : "them");
-    case Fate::killed:
-      return fmt::format(
-          "warning: not exited within {:.1f} s (--shutdown-timeout): {}, started by workers; "
-          "killing {}",
-          in_seconds(grace), processes, is_one ? "it" : "them");
-  }
-  return "";
-}
-
-std::string unswept_text() {
-  return "a process that the workers started ignores SIGKILL, because it belongs to another user "
-         "or is in uninterruptible sleep: find it with ps; cpprun continues without it";
 }
 
 std::string no_directory_text(const std::string& directory, std::optional<int> error_number) {

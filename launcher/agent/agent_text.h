@@ -2,14 +2,12 @@
 #pragma once
 // Messages with which an agent gives up, and those that say how long it keeps trying.
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <system_error>
 
 #include "launcher/workers/supervisor.h"
 #include "proto/clock.h"
-#include "proto/link/message.h"
 
 namespace cpprun {
 
@@ -23,19 +21,11 @@ std::string no_leader_text(const std::string& places, const std::string& why, Du
 // This process did not run for that long, and the lease expired.
 std::string slept_text(Duration lease, Duration silence);
 
-// doubt_text: this node was suspended for nearly its lease, or longer, and waits for confirmation
-// of its seat. lead_over_text: the coordinator on this node lost its own lease.
+// This node was suspended for nearly its lease, or longer, and waits for confirmation of its seat.
 std::string doubt_text(Duration silence, Duration lease);
-std::string lead_over_text();
-
-// A former leader with an older epoch has replied.
-std::string stale_text(const std::string& where, std::uint64_t epoch, std::uint64_t followed);
 
 // Adds a hint to `reason` if the port is in use by another process.
 std::string with_port_hint(const std::string& reason);
-
-// This node lost its seat for `reason` and rejoins.
-std::string rejoins_text(const std::string& reason, Duration timeout);
 
 // All workers of this node exited with 0. It keeps asking how the job ended.
 std::string asks_text(const std::string& reason, Duration timeout);
@@ -44,24 +34,11 @@ std::string done_text(const std::string& reason);
 // The job ended while this node had no seat: it never had one, or had lost it.
 std::string not_needed_text(const std::string& reason);
 
-// How the time of a successful job was spent, if there were failures on the way. For a failed job
-// the report contains this.
-std::optional<std::string> time_note(const link::Finish& finish);
-
 // Interrupted by a signal before this node had a seat.
 std::string interrupted_text(int signal, bool no_master);
 
-// Sent one second after the signal that stops the workers. `signal`: the user's signal, if one
-// caused the stop.
-std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal);
-// Processes started by workers outlived them.
-std::string leftover_text(const supervisor::Leftover& left, Duration grace);
-
 // The worker survived SIGKILL.
 std::string unkillable_text(const Outcome& outcome);
-
-// The workers exited, but a process they started survived SIGKILL.
-std::string unswept_text();
 
 // The private directory for error files could not be created. `error_number`: the errno; none if
 // the process that creates it was killed.

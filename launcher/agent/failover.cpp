@@ -7,7 +7,6 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/agent/agent_text.h"
 #include "proto/bounds.h"
 #include "rendezvous/endpoint.h"
 
@@ -138,7 +137,10 @@ void ClusterFailover::not_leading(const link::NotLeading& answer) {
 }
 
 std::string ClusterFailover::reject(std::uint64_t epoch, Actions& actions) {
-  std::string reason = stale_text(to_string(places_.at()), epoch, epoch_);
+  std::string reason = fmt::format(
+      "ignoring the cpprund at {}, which acts as leader of epoch {}: another one became leader in "
+      "epoch {}",
+      to_string(places_.at()), epoch, epoch_);
   if (std::exchange(stale_told_, epoch) != epoch)
     actions.emplace_back(events::Note{reason, LogLevel::warning});
   places_.leads_no_more();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/agent/local_workers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <csignal>
 
 #include "launcher/agent/agent_text.h"
+#include "proto/signal_names.h"
 
 namespace cpprun {
 
@@ -18,6 +21,65 @@ std::int64_t rate_of(std::int64_t steps, Duration took) {
 
 std::optional<std::int64_t> where_told(std::uint64_t figure) {
   return figure == 0 ? std::nullopt : std::optional(static_cast<std::int64_t>(figure));
+}
+
+// "1, 3, 5", plus how many more there are.
+template <class T, class Text>
+std::string listed(const std::vector<T>& all, Text text) {
+  constexpr std::size_t shown_max = 8;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(all.size(), shown_max); ++i) {
+    list += (i == 0 ? "" : ", ") + text(all[i]);
+  }
+  if (all.size() > shown_max) list += fmt::format(" and {} more", all.size() - shown_max);
+  return list;
+}
+
+// `signal`: the user's signal, if one caused the stop.
+std::string still_ending_text(const supervisor::StillEnding& still, std::optional<int> signal) {
+  std::string what;
+  if (still.ranks.empty()) {
+    what = fmt::format("{} process{} that workers started", still.others,
+                       still.others == 1 ? "" : "es");
+  } else {
+    what =
+        fmt::format("{} worker{} (rank {})", still.ranks.size(), still.ranks.size() == 1 ? "" : "s",
+                    listed(still.ranks, [](Rank rank) { return fmt::format("{}", rank.value); }));
+  }
+  auto text = fmt::format("waiting up to {:.1f} s for {}", in_seconds(still.left), what);
+  if (!signal) return text;
+  const auto* const it =
+      still.ranks.size() + static_cast<std::size_t>(still.others) == 1 ? "it" : "them";
+  if (*signal == SIGINT) return text + fmt::format("; Ctrl-C again kills {}", it);
+  return text + fmt::format("; a second {} kills {}", signal_name(*signal), it);
+}
+
+std::string leftover_text(const supervisor::Leftover& left, Duration grace) {
+  using Fate = supervisor::Leftover::Fate;
+  const auto processes = listed(left.processes, [](const TreeProcess& each) {
+    return fmt::format("pid {} ({})", each.pid, each.command);
+  });
+  const bool is_one = left.processes.size() == 1;
+  switch (left.fate) {
+    case Fate::awaited:
+      return fmt::format(
+          "note: the workers exited, but {} that they started still run{}: {}; waiting up to "
+          "{:.1f} s\n  hint: --stragglers=leave lets such processes continue, --stragglers=kill "
+          "ends them at once",
+          is_one ? "a process" : fmt::format("{} processes", left.processes.size()),
+          is_one ? "s" : "", processes, in_seconds(grace));
+    case Fate::released:
+      return fmt::format("note: left running (--stragglers=leave): {}", processes);
+    case Fate::ended:
+      return fmt::format("warning: still running {:.1f} s after the workers: {}; ending {}",
+                         in_seconds(grace), processes, is_one ? "it" : "them");
+    case Fate::killed:
+      return fmt::format(
+          "warning: not exited within {:.1f} s (--shutdown-timeout): {}, started by workers; "
+          "killing {}",
+          in_seconds(grace), processes, is_one ? "it" : "them");
+  }
+  return "";
 }
 
 }  // namespace
@@ -241,7 +303,10 @@ void LocalWorkers::finished(const supervisor::Finished& finished, Actions& actio
     if (outcome.given_up && !exit_)
       exit_ = events::JobEnded{.exit_code = 1, .reason = unkillable_text(outcome)};
   }
-  if (finished.unswept && !exit_) actions.emplace_back(events::Note{unswept_text()});
+  if (finished.unswept && !exit_)
+    actions.emplace_back(events::Note{
+        "a process that the workers started ignores SIGKILL, because it belongs to another user "
+        "or is in uninterruptible sleep: find it with ps; cpprun continues without it"});
   finished_ = finished;
 }
 
