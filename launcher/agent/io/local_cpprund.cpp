@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -75,8 +76,6 @@ Result<std::string> own_address(const Config& config) {
   return *own;
 }
 
-// Keys are wiped in a forked child (rendezvous/io/secret_file.h), so they go through its standard
-// input.
 struct Pipe {
   FileDescriptor reads;
   FileDescriptor writes;
@@ -96,15 +95,46 @@ void write_secrets(const Secrets& secrets, const FileDescriptor& pipe) {
   }
 }
 
+tl::unexpected<Error> cannot_start(std::string_view without, std::string_view hint) {
+  return failure(fmt::format("the rendezvous of this node cannot be started: {}: {} ({})", without,
+                             errno_text(errno), hint));
+}
+
+// A forked process, and its standard output.
+struct Child {
+  pid_t pid = -1;
+  FileDescriptor said;
+};
+
+// Forks a process that ends with this one. Keys are wiped in a forked child
+// (rendezvous/io/secret_file.h), so they go through its standard input. `run` does not return.
+Result<Child> begin_child(const char* name, const Secrets& secrets,
+                          const std::function<void()>& run) {
+  auto keys = make_pipe();
+  auto said = make_pipe();
+  if (!keys || !said) return cannot_start("no pipe", "check the limit of open files (ulimit -n)");
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) {
+    return cannot_start("no process",
+                        "check the limit of processes (ulimit -u and the cgroup's pids.max)");
+  }
+  if (pid == 0) {
+    (void)::prctl(PR_SET_NAME, name, 0, 0, 0);
+    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);
+    (void)::dup2(keys->reads.get(), STDIN_FILENO);
+    (void)::dup2(said->writes.get(), STDOUT_FILENO);
+    close_from(STDERR_FILENO + 1);
+    run();
+    ::_exit(1);
+  }
+  write_secrets(secrets, keys->writes);
+  return Child{pid, std::move(said->reads)};
+}
+
 // The main function of the cpprund process.
-[[noreturn]] void live(DaemonOptions options, Environment environment, int input, int output,
-                       pid_t parent) {
-  (void)::prctl(PR_SET_NAME, process_name, 0, 0, 0);
-  (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);
-  (void)::dup2(input, STDIN_FILENO);
-  (void)::dup2(output, STDOUT_FILENO);
-  close_from(STDERR_FILENO + 1);
+[[noreturn]] void live(DaemonOptions options, Environment environment) {
   if (!options.secrets_in_hand.empty()) {
     auto secrets = find_secrets("-", environment);
     if (!secrets) {
@@ -140,18 +170,6 @@ std::optional<int> port_said(int pipe) {
   return exact_number<int>(trimmed(std::string_view(said).substr(colon + 1)));
 }
 
-tl::unexpected<Error> cannot_start(std::string_view without, std::string_view hint) {
-  return failure(fmt::format("the rendezvous of this node cannot be started: {}: {} ({})", without,
-                             errno_text(errno), hint));
-}
-tl::unexpected<Error> no_pipe() {
-  return cannot_start("no pipe", "check the limit of open files (ulimit -n)");
-}
-tl::unexpected<Error> no_process() {
-  return cannot_start("no process",
-                      "check the limit of processes (ulimit -u and the cgroup's pids.max)");
-}
-
 bool is_gone_within(std::chrono::seconds timeout, pid_t pid) {
   const auto deadline = Clock::now() + timeout;
   constexpr timespec glance{.tv_sec = 0, .tv_nsec = 2'000'000};
@@ -174,17 +192,11 @@ class RendezvousSupervisor {
   RendezvousSupervisor(DaemonOptions options, Environment environment, ConsoleStyle style)
       : options_(std::move(options)), environment_(std::move(environment)), messages_(style) {}
 
-  [[noreturn]] void live(int input, int output, pid_t parent) {
-    (void)::prctl(PR_SET_NAME, supervisor_name, 0, 0, 0);
-    (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != parent) ::_exit(1);
+  [[noreturn]] void live() {
     // Leave the process group: signals from a terminal are for cpprun, which stops this process
     // when it no longer needs it.
     (void)::setpgid(0, 0);
     (void)std::signal(SIGHUP, SIG_IGN);
-    (void)::dup2(input, STDIN_FILENO);
-    (void)::dup2(output, STDOUT_FILENO);
-    close_from(STDERR_FILENO + 1);
     sigset_t waited;
     ::sigemptyset(&waited);
     for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) ::sigaddset(&waited, signal);
@@ -208,21 +220,16 @@ class RendezvousSupervisor {
 
   bool begin() {
     started_ = Clock::now();
-    auto keys = make_pipe();
-    auto said = make_pipe();
-    const pid_t self = ::getpid();
-    pid_ = keys && said ? ::fork() : -1;
-    if (pid_ == 0) {
+    auto child = begin_child(process_name, options_.secrets_in_hand, [this] {
       (void)::sigprocmask(SIG_SETMASK, &mask_, nullptr);
-      io::live(std::move(options_), std::move(environment_), keys->reads.get(), said->writes.get(),
-               self);
-    }
-    if (pid_ < 0) {
-      say(messages_.message(LogLevel::warning, no_process().value().reason));
+      io::live(std::move(options_), std::move(environment_));
+    });
+    if (!child) {
+      say(messages_.message(LogLevel::warning, child.error().reason));
       return false;
     }
-    write_secrets(options_.secrets_in_hand, keys->writes);
-    said_ = std::move(said->reads);
+    pid_ = child->pid;
+    said_ = std::move(child->said);
     return true;
   }
 
@@ -326,21 +333,12 @@ Result<LocalCpprund> LocalCpprund::start(const RunInputs& inputs) {
   const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
   DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
   options.door_directories = own_door_directories(inputs.environment, ::geteuid());
-  auto keys = make_pipe();
-  auto said = make_pipe();
-  if (!keys || !said) return no_pipe();
-  const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return no_process();
-  if (pid == 0) {
-    RendezvousSupervisor(std::move(options), inputs.environment, inputs.style)
-        .live(keys->reads.get(), said->writes.get(), parent);
-  }
-  said->writes.reset();
-  write_secrets(inputs.secrets, keys->writes);
-  keys.reset();
-  LocalCpprund daemon(pid, {});
-  const auto port = port_said(said->reads.get());
+  const auto child = begin_child(supervisor_name, inputs.secrets, [&] {
+    RendezvousSupervisor(std::move(options), inputs.environment, inputs.style).live();
+  });
+  if (!child) return tl::unexpected(child.error());
+  LocalCpprund daemon(child->pid, {});
+  const auto port = port_said(child->said.get());
   if (!port) return failure("the rendezvous of this node cannot be started: see its output above");
   daemon.place_ = {*address, *port};
   return daemon;
