@@ -473,11 +473,7 @@ SetPorts ports_of(asio::io_context& context, HelperProcesses& side, LeaseGuard::
   using LinkPointer = std::unique_ptr<DialledLink>;
   using ElectionPointer = std::unique_ptr<Elector>;
   return {.loop = loop_of(context),
-          .wall_now =
-              [] {
-                return std::chrono::time_point_cast<WallTime::duration>(
-                    std::chrono::system_clock::now());
-              },
+          .wall_now = wall_now,
           .link_to = [&context, security = std::move(security)](
                          const std::string& host, int port,
                          DialCallbacks callbacks) -> Result<LinkPointer> {
