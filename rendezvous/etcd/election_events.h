@@ -88,6 +88,7 @@ struct LeaderIs {
   etcd::Revision epoch = 0;
   std::string name;
   std::string card;
+  std::vector<std::string> synced;
   friend bool operator==(const LeaderIs&, const LeaderIs&) = default;
 };
 struct NoLeader {

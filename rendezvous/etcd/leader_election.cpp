@@ -491,7 +491,8 @@ void LeaderElection::tell_who_leads(Actions& actions) {
   const auto& leader = *view_->leader;
   const bool is_new = leader.epoch > memory_.epoch;
   memory_.epoch = std::max(memory_.epoch, leader.epoch);
-  election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card};
+  election::LeaderIs is{leader.epoch, leader.card.name, leader.card.card,
+                        view_->synced ? view_->synced->names : std::vector<std::string>()};
   reported_no_leader_ = false;
   if (reported_leader_ == is) return;
   // Another candidate won, so writes work.

@@ -57,10 +57,11 @@ TEST_CASE("a follower reports the leader, and then only changes") {
   beta.pass(1s);
   CHECK(beta.all<election::LeaderIs>() ==
         std::vector<election::LeaderIs>{
-            {alpha.last<election::Leads>().epoch, "alpha", "card of alpha"}});
+            {alpha.last<election::Leads>().epoch, "alpha", "card of alpha", {"alpha"}}});
   alpha.tell(election::Publish{{"beta"}, 1});
   alpha.serve();
   beta.pass(300ms);
+  CHECK(beta.last<election::LeaderIs>().synced == std::vector<std::string>{"alpha", "beta"});
   CHECK(beta.count<election::NoLeader>() == 0);
 }
 

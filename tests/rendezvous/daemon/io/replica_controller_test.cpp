@@ -229,11 +229,11 @@ TEST_CASE("a name that is too long is rejected before etcd sees it") {
 
 TEST_CASE("a leader with the same name at another address is followed") {
   StagedDaemon alpha;
-  alpha.etcd_says(election::LeaderIs{6, "alpha#9", "elsewhere:1"});
+  alpha.etcd_says(election::LeaderIs{6, "alpha#9", "elsewhere:1", {}});
   CHECK(alpha.dialled == "elsewhere:1");
   CHECK(alpha.server.followed().address == "elsewhere");
   StagedDaemon again;
-  again.etcd_says(election::LeaderIs{6, "alpha#0", "alpha:1"});
+  again.etcd_says(election::LeaderIs{6, "alpha#0", "alpha:1", {}});
   CHECK(again.dialled.empty());
   CHECK(again.server.followed().reason == "the lease of its previous run has not ended yet");
 }
@@ -244,7 +244,7 @@ TEST_CASE("a leader with the same name at another address is followed") {
 TEST_CASE("a member that lost leadership follows the next leader") {
   StagedLeader alpha;
   alpha.etcd_says(election::Deposed{"its lease has ended", /*is_orderly=*/false});
-  alpha.etcd_says(election::LeaderIs{7, "charlie#3", "charlie:1"});
+  alpha.etcd_says(election::LeaderIs{7, "charlie#3", "charlie:1", {}});
   CHECK_FALSE(alpha.set.seen().leads);
   REQUIRE(alpha.dialled == "charlie:1");
   alpha.line->callbacks.up("local");

@@ -75,7 +75,7 @@ TEST_CASE("the first candidate leads, the second follows, and both see the write
   beta.tell(election::Enter{});
   stage.await([&] { return sees(beta, "alpha"); }, "beta follows");
   CHECK(beta.last<election::LeaderIs>() ==
-        election::LeaderIs{alpha.epoch(), "alpha", "card of alpha"});
+        election::LeaderIs{alpha.epoch(), "alpha", "card of alpha", {"alpha"}});
 
   alpha.tell(election::Keep{"job", "record", 1});
   alpha.tell(election::Keep{"gone", "record", 2});
@@ -131,7 +131,7 @@ TEST_CASE("a synced standby leads after the leader's lease and finds hundreds of
   const auto found = pair.beta.last<election::Found>();
   CHECK(found->synced == both);
   REQUIRE(found->records.size() == records);
-  CHECK(found->records.front().record == record);
+  CHECK(found->records.begin()->second == record);
 }
 
 TEST_CASE("a transfer and a withdrawal elect the next leader quickly") {
