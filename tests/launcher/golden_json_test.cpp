@@ -62,64 +62,56 @@ ReportFacts some_report() {
                     .consequences = {{Rank{1}, GroupRank{0}, {true, 6}}, {Rank{2}}},
                     .consequence_count = 7,
                     .time = TimeUse{.wall = 61'500'999us},
-                    .attempts = {{.round = RoundNumber{1},
-                                  .restart = 1,
-                                  .began = WallTime{5s},
-                                  .ended = WallTime{6s},
-                                  .reason = "r",
-                                  .failure = some_failure},
-                                 {}},
-                    .attempts_left_out = 3,
                     .reason = "rank 1 failed\n  hint: look",
                     .logs = "/logs"};
   facts.root = failure_of(facts.ends.back(), GroupRank{0}, "node0");
-  facts.leaders.add({.time = WallTime{9s},
-                     .from_place = "a:29400",
-                     .to_place = "b:29400",
-                     .epoch = 7,
-                     .silence = 12'345'678ns});
-  facts.leaders.add({});
+  facts.attempts.begin(WallTime{5s}, {.round = RoundNumber{1}, .restart_count = 1});
+  facts.attempts.draining("r");
+  facts.attempts.failed(some_failure);
+  facts.attempts.begin(WallTime{6s}, {.round = RoundNumber{2}, .restart_count = 2});
+  facts.leader_changes.push_back(
+      {WallTime{9s}, {{"a", 29400}, {"b", 29400}, 7, 12'345'678ns}});
+  facts.leader_changes_left_out = 2;
   return facts;
 }
 
-std::vector<event_log::Event> all_events() {
+std::vector<events::Event> all_events() {
   using Kind = coordinator::NodeChange::Kind;
   const auto change = [](Kind kind, std::optional<GroupRank> rank = {}) {
-    return event_log::NodeChanged{
-        {.kind = kind, .host = "node2", .rank = rank, .reason = "silent"}};
+    return events::NodeChange{.kind = kind, .host = "node2", .rank = rank, .reason = "silent"};
   };
   const OperatorCommand save{.kind = OperatorCommand::Kind::save, .signal = 10, .by = "uid 0"};
   const OperatorCommand exclude{
       .kind = OperatorCommand::Kind::exclude, .whom = "n", .length = 2h, .reason = "it smells"};
-  return {event_log::JobStarted{{"a", "\xff"}, 1, 2, 3},
-          event_log::Waiting{"1 of 2 nodes"},
-          event_log::RoundSealed{{.round = RoundNumber{2},
+  return {events::JobStarted{{"a", "\xff"}, 1, 2, 3},
+          events::Waiting{"1 of 2 nodes"},
+          events::RoundSealed{{.round = RoundNumber{2},
                                   .restart_count = 1,
                                   .group_rank = GroupRank{1},
                                   .group_world_size = 2,
                                   .base_rank = Rank{4},
                                   .world_size = 8}},
-          event_log::WorkerStarted{Rank{1}, LocalRank{2}, 3},
-          event_log::WorkerNotStarted{Rank{1}, LocalRank{2}, "r"},
-          event_log::WorkerExited{Rank{1}, LocalRank{2}, 3, {true, 11}},
-          event_log::WorkerExited{Rank{1}, LocalRank{2}, 3, {false, 7}},
-          event_log::WorkerFailed{some_failure},
-          event_log::Draining{"r", 15},
-          event_log::WorkerKilled{LocalRank{1}, "was in state D"},
-          event_log::CoordinatorNoted{"a note"},
+          events::WorkerStarted{Rank{1}, LocalRank{2}, 3},
+          events::WorkerNotStarted{Rank{1}, LocalRank{2}, "r"},
+          events::WorkerExited{Rank{1}, LocalRank{2}, 3, {true, 11}},
+          events::WorkerExited{Rank{1}, LocalRank{2}, 3, {false, 7}},
+          events::WorkerFailed{some_failure, diagnosed(some_evidence(0))},
+          events::Draining{"r", 15},
+          events::WorkerKilled{LocalRank{1}, "was in state D", {}},
+          events::CoordinatorNoted{"a note"},
           change(Kind::joined),
           change(Kind::lost, GroupRank{2}),
           change(Kind::left),
-          event_log::Ordered{{7, save, {CommandResult::Kind::done, "saved"}}},
-          event_log::Ordered{{7, exclude, {CommandResult::Kind::not_now, "no"}}},
-          event_log::LeaseNearlyMissed{2500ms, 3s},
-          event_log::LeaderChanged{"a:29400", "b:29400", 7, 1900ms},
-          event_log::EventsLost{5},
-          event_log::JobEnded{1, "r\n  hint: h", some_failure},
-          event_log::JobEnded{}};
+          events::Answered{7, save, {CommandResult::Kind::done, "saved"}},
+          events::Answered{7, exclude, {CommandResult::Kind::not_now, "no"}},
+          events::LeaseNearlyMissed{2500ms, 3s},
+          events::LeaderChanged{{"a", 29400}, {"b", 29400}, 7, 1900ms},
+          events::EventsLost{5},
+          events::JobEnded{1, "r\n  hint: h", some_failure},
+          events::JobEnded{}};
 }
 
-doctor::HostFacts some_facts() {
+HostFacts some_facts() {
   return {.host = "h1",
           .version = "1",
           .cpprun = "cpprun 1",
@@ -223,7 +215,7 @@ TEST_CASE("the JSON that hosts and consoles exchange, and its errors, are those 
       read_question);
   const auto read_reading = [](std::string_view text) { return doctor::read_reading(text); };
   add("facts", to_json(doctor::Reading{some_facts()}), read_reading);
-  add("least facts", to_json(doctor::Reading{doctor::HostFacts{}}), read_reading);
+  add("least facts", to_json(doctor::Reading{HostFacts{}}), read_reading);
   add("dialed", to_json(doctor::Reading{some_dialed()}), read_reading);
   const auto read_a_preview = [](std::string_view text) { return read_preview(text); };
   add("preview", to_json(some_preview()), read_a_preview);
