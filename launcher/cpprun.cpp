@@ -119,11 +119,11 @@ int run_fan_out(CliFanOut job, const Environment& environment) {
     return io::refuse(inputs, *refusal);
   }
   const ConsoleMessages messages{inputs.style};
-  return io::run_console(
-      std::move(job.request), environment, [&](const std::string& sentence, bool is_error) {
-        const auto level = is_error ? LogLevel::warning : LogLevel::info;
-        std::fputs(messages.message(level, sentence).c_str(), stderr);
-      });
+  return io::run_console(std::move(job.request), environment,
+                         [&](const std::string& sentence, bool is_error) {
+                           const auto level = is_error ? LogLevel::warning : LogLevel::info;
+                           std::fputs(messages.message(level, sentence).c_str(), stderr);
+                         });
 }
 
 int rehearse_fan_out(CliDryRun job, const Environment& environment) {

@@ -57,14 +57,20 @@ Result<std::uint64_t> number_within(const std::string& text, NumberRange range) 
                              range.highest));
 }
 
-std::optional<bool> switch_value(std::string_view text) {
-  for (const std::string_view on : {"1", "true", "t", "yes", "y", "on", "enable"}) {
-    if (is_alike(text, on)) return true;
+std::optional<bool> yes_or_no(std::string_view text) {
+  for (const std::string_view yes : {"1", "true", "t", "yes", "y"}) {
+    if (is_alike(text, yes)) return true;
   }
-  for (const std::string_view off : {"0", "false", "f", "no", "n", "off", "disable"}) {
-    if (is_alike(text, off)) return false;
+  for (const std::string_view no : {"0", "false", "f", "no", "n"}) {
+    if (is_alike(text, no)) return false;
   }
   return std::nullopt;
+}
+
+std::optional<bool> switch_value(std::string_view text) {
+  if (is_alike(text, "on") || is_alike(text, "enable")) return true;
+  if (is_alike(text, "off") || is_alike(text, "disable")) return false;
+  return yes_or_no(text);
 }
 
 // --- the words -----------------------------------------------------------------------------------
@@ -191,7 +197,7 @@ class WordReader {
     }
     const auto& flag = *found.front();
     if (!has_value) return take_value(flag, spelled);
-    if (!flag.takes_value() && program_.launches_script) {
+    if (!flag.takes_value() && (program_.launches_script || !flag.take)) {
       return report_error("--{} takes no value\n  hint: remove \"{}\"", flag.name,
                           word.substr(equals));
     }
@@ -203,7 +209,8 @@ class WordReader {
     for (std::size_t at = 1; at < word.size(); ++at) {
       const auto spelled = fmt::format("-{}", word[at]);
       const auto* flag = by_letter(word[at]);
-      if (flag == nullptr) return refuse_flag(spelled, true);
+      const bool is_whole = at == 1 && word.size() > 2 && !program_.launches_script;
+      if (flag == nullptr) return refuse_flag(is_whole ? word : spelled, true);
       if (flag->takes_value() && at + 1 < word.size()) {
         const auto value = word.substr(at + 1);
         return keep(*flag, spelled, value.starts_with('=') ? value.substr(1) : value);
@@ -240,7 +247,8 @@ class WordReader {
       names.push_back("--" + flag.name);
       return false;
     });
-    const auto* const near = spelled.starts_with("--") ? nearest(spelled, names) : nullptr;
+    const auto full = spelled.starts_with("--") ? spelled : "-" + spelled;
+    const auto* const near = spelled.size() > 2 ? nearest(full, names) : nullptr;
     if (near == nullptr) return report_unknown("unknown flag " + shown(spelled));
     report_error("unknown flag {}\n  hint: did you mean {}?", shown(spelled), *near);
     const bool takes_value = candidates(std::string_view(*near).substr(2)).front()->takes_value();

@@ -126,6 +126,8 @@ TakeValue number_into(N& target, NumberRange range) {
 
 // Whether the text turns a switch on: true, yes, on, 1, or false, no, off, 0. Nothing: neither.
 std::optional<bool> switch_value(std::string_view text);
+// The same without on, off, enable and disable: torchrun's words.
+std::optional<bool> yes_or_no(std::string_view text);
 
 // --- the words -----------------------------------------------------------------------------------
 

@@ -261,8 +261,9 @@ std::vector<const FlagFacts*> flags_with_value(const ProgramFacts& program) {
   return all;
 }
 
-// bash splits words at the "=" of --flag=value. The candidates are filtered here and not by compgen
-// -W, which parses its list like a shell line and would expand names.
+// bash splits words at each "=" and ":", as in --flag=value and http://a:2379. The candidates are
+// filtered here and not by compgen -W, which parses its list like a shell line and would expand
+// names.
 std::string bash_script(const ProgramFacts& program) {
   std::vector<std::string> with_value;
   std::string values;
@@ -304,6 +305,10 @@ _{0}() {{
     -*) ;;
     *) {2} ;;
     esac
+    while ((at < COMP_CWORD)) &&
+      [[ ${{COMP_WORDS[at]}} == [:=] || ${{COMP_WORDS[at - 1]}} == [:=] ]]; do
+      ((at += 1))
+    done
     flag=
   done
   case $flag in

@@ -397,7 +397,7 @@ void read_pair(std::string_view key, std::string_view value, const std::string& 
     return;
   }
   if (key == "is_host") {
-    timeouts.is_host = switch_value(value);
+    timeouts.is_host = yes_or_no(value);
     if (!timeouts.is_host) {
       diagnostics.push_back(fmt::format("{}: is_host={} is neither true nor false", source, value));
     }

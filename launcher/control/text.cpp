@@ -302,11 +302,8 @@ std::string role_line(const DaemonView& daemon) {
 std::string standby_line(const StandbyView& standby) {
   const std::string state =
       standby.is_in_sync && standby.bytes_behind == 0 ? "in sync"
-      : standby.is_in_sync
-          ? fmt::format("in sync, {} in flight",
-                        size_text(static_cast<std::uint64_t>(standby.bytes_behind)))
-          : fmt::format("catching up, {} behind",
-                        size_text(static_cast<std::uint64_t>(standby.bytes_behind)));
+      : standby.is_in_sync ? fmt::format("in sync, {} in flight", size_text(standby.bytes_behind))
+                           : fmt::format("catching up, {} behind", size_text(standby.bytes_behind));
   return fmt::format("  standby {} ({}): {}\n", called_at(standby.name, standby.place),
                      plain_line(standby.version), state);
 }

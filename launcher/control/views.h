@@ -125,7 +125,7 @@ struct StandbyView {
   std::string place;
   std::string version;
   bool is_in_sync = false;
-  double bytes_behind = 0;
+  std::uint64_t bytes_behind = 0;
 };
 
 struct ChangeView {

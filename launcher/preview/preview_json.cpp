@@ -35,9 +35,7 @@ struct PreviewFormat {
     f("secret", preview.has_secret), f("log_folder", OrNull{preview.log_directory});
     f("nodes", preview.nodes);
   }
-  void fields(auto& f, const Unknown& each) const {
-    f("what", each.what), f("why", each.why);
-  }
+  void fields(auto& f, const Unknown& each) const { f("what", each.what), f("why", each.why); }
 
   // Variables by name; null if not known before the start.
   template <class Variables>

@@ -79,8 +79,9 @@ struct StatusFormat {
     f("restart_backoff", rules.backoff), f("restart_window", rules.window);
     f("no_restart_codes", rules.final_codes), f("restart_budgets", budgets_of(job));
     f("policy", to_text(rules)), f("lease", job.lease), f("silence_max", job.silence_max);
-    const link::Finish finish = job.finish.value_or(link::Finish{});
-    f("exit_code", only_if(job.finish.has_value(), finish.exit_code)), f("reason", finish.reason);
+    const bool is_over = job.finish.has_value();
+    f("exit_code", only_if(is_over, is_over ? job.finish->exit_code : 0));
+    f("reason", is_over ? std::string_view(job.finish->reason) : std::string_view());
   }
   void fields(auto& f, const RoundRecord& round) const {
     f("round", round.round), f("restart", round.restart), f("began", round.began);

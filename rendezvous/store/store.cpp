@@ -133,24 +133,21 @@ bool Store::apply_alone(ConnectionId from, const c10d::Request& request, Account
   if ((set == nullptr && add == nullptr) || !waiters_.empty() || !watchers_.empty()) return false;
   const std::string_view key = set != nullptr ? set->key : add->key;
   const std::size_t bytes = set != nullptr ? set->value.size() : bounds::store_number_digits_max;
-  auto* const found = values_.find(key);
-  if (found == nullptr || bytes >= bounds::store_shared_bytes_min ||
+  if (bytes >= bounds::store_shared_bytes_min ||
       !accounting_->has_room(account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
     return false;
   }
-  const auto put = [&](std::string_view value) {
-    origin_.account = account;
-    found->second.value.assign(*accounting_, origin_, value);
-    charge_for(found->second, key);
-  };
+  Actions none;  // there are no watchers
+  origin_.account = account;
+  auto* const found = values_.find(key);
   if (set != nullptr) {
-    put(set->value);
+    store(found, key, set->value, none);
     return true;
   }
   const std::optional<std::int64_t> sum = counted(found, add->delta);
   if (!sum) return false;
   c10d::encode(c10d::Number{*sum}, reply);
-  put(Decimal(*sum).text());
+  store(found, key, Decimal(*sum).text(), none);
   return true;
 }
 

@@ -321,9 +321,8 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
     begin_deciding();
     store.abandon_wait(session.id, decided_);
     perform(decided_);
-    Backlog& backlog = session.open_backlog();
-    backlog.listing = std::make_unique<Listing>();
-    backlog.listing->asked = complete.size;
+    auto& listing = session.open_backlog().listing = std::make_unique<Listing>();
+    listing->asked = complete.size;
     return turns_.decide_later(session);
   }
   if (visit.inbox != nullptr && LongRequest::is_one(complete.request, visit.memory())) {
@@ -331,11 +330,12 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
   }
   const ConnectionId from = session.id;
   const std::size_t replies_before = replies_.size();
-  if (visit.inbox == nullptr &&
-      store.apply_alone(from, complete.request, session.account, replies_)) {
+  if (!decided_.empty()) begin_deciding();  // it may hold a large value
+  const bool is_whole = visit.inbox == nullptr;
+  if (is_whole && store.apply_alone(from, complete.request, session.account, replies_)) {
     if (StoreJournal* const journal = journal_of(session)) journal->decided(from, complete.size);
     const std::size_t replied = replies_.size() - replies_before;
-    return spend(bounds::store_work_of_request * (replied == 0 ? 1 : 2) + complete.size + replied);
+    return spend(2 * bounds::store_work_of_request + complete.size + replied);
   }
   begin_deciding();
   store.apply(from, complete.request, decided_, {session.account, visit.memory()});

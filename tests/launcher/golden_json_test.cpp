@@ -69,8 +69,7 @@ ReportFacts some_report() {
   facts.attempts.draining("r");
   facts.attempts.failed(some_failure);
   facts.attempts.begin(WallTime{6s}, {.round = RoundNumber{2}, .restart_count = 2});
-  facts.leader_changes.push_back(
-      {WallTime{9s}, {{"a", 29400}, {"b", 29400}, 7, 12'345'678ns}});
+  facts.leader_changes.push_back({WallTime{9s}, {{"a", 29400}, {"b", 29400}, 7, 12'345'678ns}});
   facts.leader_changes_left_out = 2;
   return facts;
 }
@@ -86,11 +85,11 @@ std::vector<events::Event> all_events() {
   return {events::JobStarted{{"a", "\xff"}, 1, 2, 3},
           events::Waiting{"1 of 2 nodes"},
           events::RoundSealed{{.round = RoundNumber{2},
-                                  .restart_count = 1,
-                                  .group_rank = GroupRank{1},
-                                  .group_world_size = 2,
-                                  .base_rank = Rank{4},
-                                  .world_size = 8}},
+                               .restart_count = 1,
+                               .group_rank = GroupRank{1},
+                               .group_world_size = 2,
+                               .base_rank = Rank{4},
+                               .world_size = 8}},
           events::WorkerStarted{Rank{1}, LocalRank{2}, 3},
           events::WorkerNotStarted{Rank{1}, LocalRank{2}, "r"},
           events::WorkerExited{Rank{1}, LocalRank{2}, 3, {true, 11}},

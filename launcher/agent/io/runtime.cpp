@@ -423,7 +423,10 @@ void Runtime::perform(const agent::Action& action) {
                  [&](const agent::Stand& m) { hosted_.stand(m.own, /*is_transfer=*/false); },
                  [&](const agent::TakeOver& m) { hosted_.stand(m.own, /*is_transfer=*/true); },
                  [&](const agent::StepDown&) { step_down(); },
-                 [&](const agent::Prepare& m) { workers_.prepare(m); },
+                 [&](const agent::Prepare& m) {
+                   report_.ends.clear();  // those of the attempt before
+                   workers_.prepare(m);
+                 },
                  [&](const agent::Work& m) { workers_.work(m); },
                  [&](const agent::Examine& m) { workers_.examine(m); },
                  [&](const agent::ProbeWorld&) {

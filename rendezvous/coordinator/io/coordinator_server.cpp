@@ -121,7 +121,7 @@ const RestartState& CoordinatorServer::restart_state() const {
 }
 
 // The log is replayed into a replica, like that of a leader.
-void CoordinatorServer::recover(JobRecord record, const std::optional<std::string>& store_log) {
+void CoordinatorServer::recover(JobRecord record, std::optional<std::string> store_log) {
   const std::string job = record.job();
   const auto replayed = store_log ? replay(job, record.round, *store_log) : Result<void>();
   if (!replayed) {
@@ -130,6 +130,7 @@ void CoordinatorServer::recover(JobRecord record, const std::optional<std::strin
                                                  job, replayed.error().reason),
                              .level = LogLevel::warning}));
   }
+  store_log.reset();  // it may be as large as the store
   recover_with_replica(std::move(record));
 }
 

@@ -117,7 +117,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
 
   // After open(): resumes a job from the record that another coordinator has kept. `store_log` is
   // the complete log of its store (StoreLog), if there is one.
-  void recover(JobRecord record, const std::optional<std::string>& store_log = {});
+  void recover(JobRecord record, std::optional<std::string> store_log = {});
   void wait_for(CommitSource source, std::uint64_t number) override;
   void kept(CommitSource source, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }

@@ -112,6 +112,9 @@ constexpr std::size_t ring_bytes = 64 * 1024 * 1024;
 // Images wait while more than this is queued: entries behind them may have clients that wait for
 // the disk.
 constexpr std::size_t ring_bytes_before_image = 8 * 1024 * 1024;
+// Of the ring, only records may use this much.
+constexpr std::size_t ring_bytes_for_records = 8 * 1024 * 1024;
+constexpr std::size_t ring_bytes_of_head = 4096;  // more than an entry needs besides its bytes
 // The longest that nodes wait for the disk. It is shorter than any lease.
 constexpr auto synced_timeout = std::chrono::milliseconds(1000);
 constexpr const char* would_not_know =
@@ -269,8 +272,8 @@ void StateJournal::hand(const std::string& job) {
     outstanding_[*ticket] = job;
     return;
   }
-  if (ring_->is_empty()) trouble(errno_text(EFBIG));  // it will never fit
   wait(job);
+  if (its.file.size() > ring_bytes - ring_bytes_of_head) trouble(errno_text(EFBIG));
 }
 
 // The job's record is handed over at the next tick.
@@ -390,6 +393,8 @@ std::optional<std::uint64_t> StateJournal::put_log(StateEntry kind, const std::s
                                                    std::string_view bytes) {
   const auto found = jobs_.find(job);
   if (writer_ < 0 || found == jobs_.end()) return std::nullopt;
+  // Otherwise logs could keep records out of the ring, and the daemon may be killed meanwhile.
+  if (ring_->held() + bytes.size() > ring_bytes - ring_bytes_for_records) return std::nullopt;
   const auto ticket = put(kind, found->second.number, generation, bytes);
   if (ticket && kind == StateEntry::again) await_logs();
   return ticket;
@@ -434,8 +439,9 @@ void StateJournal::tick() {
     if (is_late()) trouble("the disk is not responding");
     // Callers that wait for room check whether they still have to.
     if (ages_.oldest() && logs_.written) logs_.written(through_);
-    hand_waiting();
+    // First the logs, which are begun again only while the ring is empty.
     if (!broken_logs_.empty() && logs_.again) logs_.again();
+    hand_waiting();
     if (!is_idle() || ages_.oldest()) tick();
   });
 }

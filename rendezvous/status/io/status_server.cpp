@@ -223,7 +223,11 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   void read() {
     const auto bytes = receive();
     if (!bytes) return end();
-    if (bytes->empty()) return listen();
+    if (bytes->empty()) {
+      if (has_peer_finished()) return end();
+      // Part of a TLS record is no reason to give its client more time.
+      return wait(asio::posix::stream_descriptor::wait_read, &Visit::read);
+    }
     unread_ += *bytes;
     if (may_hold()) serve_in_turn();
   }
@@ -245,9 +249,13 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
   // Tells the peer that nothing was cut off. Skipped if something was.
   void send_close_notify() {
     if (!secure_ || !outbox_.empty()) return;
-    secure_->finish();
-    const std::string bytes = secure_->take_outgoing();
-    (void)::send(fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    try {
+      secure_->finish();
+      const std::string bytes = secure_->take_outgoing();
+      (void)::send(fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    } catch (const std::bad_alloc&) {
+      // The connection may be closed just because there is no memory.
+    }
   }
 
   void say(std::string bytes) {
@@ -265,7 +273,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (!secure_) return std::string_view(outbox_).substr(sent_);
     if (sealed_.empty()) {
       const auto piece = std::string_view(outbox_).substr(sent_, bounds::link_read_bytes);
-      if (!secure_->say(piece)) return {};  // the next read fails, too
+      if (!secure_->say(piece)) return {};
       sent_ += piece.size();
       sealed_ = secure_->take_outgoing();
     }
@@ -286,6 +294,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
         sent_ += static_cast<std::size_t>(count);
       }
     }
+    if (sent_ < outbox_.size()) return end();  // encryption failed
     outbox_ = {};
     sealed_ = {};
     sent_ = 0;

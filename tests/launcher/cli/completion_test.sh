@@ -33,6 +33,7 @@ bash_completes "--log-dir --log-keep --log-level --log-line-prefix-template --lo
 --log-time --logs-specs" cpprun --log
 bash_completes "--dry-run" cpprun --nnodes 2 --dr
 bash_completes "--json" cpprun --dry-run --js
+bash_completes "--json" cpprun --rdzv-endpoint h : 29400 --dry-run = true --js
 bash_completes "inherit pass" cpprun --stderr =
 bash_completes "inherit" cpprun --stderr = i
 bash_completes "inherit" cpprun --stderr i
@@ -56,6 +57,7 @@ control_completes() {
 control_completes "doctor" cpprunctl do
 control_completes "--hostfile --hosts" cpprunctl doctor --host
 control_completes "simulate" cpprunctl --address = h policy s
+control_completes "doctor" cpprunctl --address h : 29400 do
 printf '10.0.0.1 node-alpha\n10.0.0.2 node-beta other\n' >"$directory/hosts"
 export HOSTFILE=$directory/hosts
 bash_completes "node-alpha node-beta" cpprun --rdzv-endpoint = node
@@ -71,6 +73,7 @@ daemon_completes() {
     printf "%s\n" "${COMPREPLY[@]}"' - "$cpprund" "${@:2}" | LC_ALL=C sort | xargs)"
 }
 daemon_completes "--max-jobs --max-jobs-per-address" cpprund --no-secret --max-j
+daemon_completes "--cluster" cpprund --etcd http : //a : 2379 --cl
 daemon_completes "network none" cpprund --status-access n
 daemon_completes "network none" cpprund --status-access = n
 daemon_completes "host network none user" cpprund --status-access =
