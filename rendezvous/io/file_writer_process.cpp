@@ -151,8 +151,6 @@ std::unique_ptr<FileWriterProcess> FileWriterProcess::begin(HelperProcesses& sid
   if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
   const FileDescriptor words_read{words[0]};
   FileDescriptor words_write{words[1]};
-  // Our end never blocks, even if nothing can tell when the pipe has room again.
-  if (::fcntl(words[1], F_SETFL, O_NONBLOCK) != 0) return nullptr;
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, news) != 0) return nullptr;
   FileDescriptor ours{news[0]};
   const FileDescriptor theirs{news[1]};

@@ -94,8 +94,8 @@ bool NonBlockingWriter::full() const {
 // As write(2), but comes back at once: EAGAIN where the reader takes nothing now.
 long NonBlockingWriter::put(const char* bytes, std::size_t count) const {
   switch (way_) {
-    case Way::direct:
-      return ::write(descriptor_, bytes, count);
+    case Way::direct:  // `own_` if it was opened and cannot be watched: it never blocks
+      return ::write(own_ >= 0 ? own_ : descriptor_, bytes, count);
     case Way::own:
       return ::write(own_, bytes, count);
     case Way::socket:
