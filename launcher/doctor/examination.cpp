@@ -45,8 +45,8 @@ std::string name_of(const std::string& member) {
 }  // namespace
 
 Examination::Examination(const std::vector<fanout::Member>& members, int port,
-                         const ClockPair& began)
-    : port_(port), began_(began), phase_(Phase::calling, [] {
+                         const ClockPair& clocks)
+    : port_(port), clocks_(clocks), phase_(Phase::calling, [] {
         static constexpr std::array<PhaseStep<Phase>, 7> steps = {{
             {Phase::calling, Phase::asking},
             {Phase::calling, Phase::ending},
@@ -147,7 +147,7 @@ void Examination::answer(TimePoint now, RemoteHost& remote, const fanout::Answer
     return;
   }
   if (const auto* facts = std::get_if<HostFacts>(&*reading); facts && phase_ == Phase::asking) {
-    remote.host.clock = clock_of(*facts, asked_, began_.by_wall(now));
+    remote.host.clock = clock_of(*facts, asked_, clocks_.by_wall(now));
     remote.host.facts = *facts;
   } else if (auto* dialed = std::get_if<std::vector<Dialed>>(&*reading);
              dialed && phase_ == Phase::dialing) {
@@ -171,7 +171,7 @@ void Examination::go_on(TimePoint now, Actions& actions) {
       end(now, actions);
     } else if (phase_ == Phase::calling) {
       begin(Phase::asking, now);
-      asked_ = began_.by_wall(now);
+      asked_ = clocks_.by_wall(now);
       actions.emplace_back(fanout::Tell{fanout::Ask{to_json(Question{AskFacts{port_}})}});
     } else {
       begin(Phase::dialing, now);

@@ -77,8 +77,10 @@ class Examination {
   using Action = std::variant<fanout::Dial, fanout::Tell, fanout::Finish>;
   using Actions = std::vector<Action>;
 
-  // `port`: where every host listens; 0: any free port. `began`: the clocks now.
-  Examination(const std::vector<fanout::Member>& members, int port, const ClockPair& began);
+  // `port`: where every host listens; 0: any free port. `clocks`: both clocks now.
+  Examination(const std::vector<fanout::Member>& members, int port, const ClockPair& clocks);
+  // Before each call of handle() and advance(): the steady clock stops while the machine sleeps.
+  void set_clocks(const ClockPair& clocks) { clocks_ = clocks; }
 
   Actions start();
   Actions handle(TimePoint now, const Event& event);
@@ -106,7 +108,7 @@ class Examination {
   std::vector<Target> targets() const;
 
   int port_ = 0;
-  ClockPair began_;  // our clock is that one, plus the time since then
+  ClockPair clocks_;  // as of the last call
   std::map<int, RemoteHost> remotes_;
   PhaseOf<Phase> phase_;
   WallTime asked_{};

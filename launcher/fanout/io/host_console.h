@@ -16,8 +16,10 @@
 
 #include "launcher/fanout/fan_out.h"
 #include "launcher/fanout/io/shells.h"
+#include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/state_machine.h"
+#include "rendezvous/io/event_loop.h"
 
 namespace cpprun::io {
 
@@ -49,7 +51,13 @@ class HostConsole {
   const Machine& machine() const { return machine_; }
 
  private:
-  static TimePoint now() { return std::chrono::steady_clock::now(); }
+  TimePoint now() {
+    const TimePoint now = std::chrono::steady_clock::now();
+    if constexpr (requires { machine_.set_clocks(ClockPair{}); }) {
+      machine_.set_clocks({.now = now, .wall = wall_now()});
+    }
+    return now;
+  }
 
   void tell(const typename Machine::Event& event) { perform(machine_.handle(now(), event)); }
 

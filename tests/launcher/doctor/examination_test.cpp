@@ -95,6 +95,18 @@ TEST_CASE("a clock's offset excludes the network delay") {
   CHECK(*clock == ClockOffset{.offset = 5s, .error = 1s});
 }
 
+TEST_CASE("a console that was suspended still measures the clocks of hosts") {
+  World world;
+  // Meanwhile the steady clock stood still.
+  world.machine.set_clocks({.now = world.now, .wall = WallTime{std::chrono::hours(1)}});
+  world.all_here();
+  world.now += 2s;
+  world.facts(0, std::chrono::hours(1));
+  const auto clock = world.machine.hosts().at(0).clock;
+  REQUIRE(clock);
+  CHECK(*clock == ClockOffset{.offset = Duration{}, .error = 1s});
+}
+
 TEST_CASE("an unreachable host is reported, and the others are examined") {
   World world;
   world.hear(1, Gone{"Connection refused"});
