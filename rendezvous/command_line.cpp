@@ -322,7 +322,7 @@ TypedWords read_words(const ProgramFacts& program, const std::vector<std::string
 // --- the values ----------------------------------------------------------------------------------
 
 Result<void> give_value(const FlagFacts& flag, const std::string& value) {
-  if (flag.only_choices && std::ranges::find(flag.choices, value) == flag.choices.end()) {
+  if (!flag.allows(value)) {
     return failure(fmt::format("={} is not one of {}",
                                plain_line(value, bounds::name_shown_bytes_max),
                                fmt::join(flag.choices, ", ")));
@@ -369,6 +369,11 @@ Result<void> give_arguments(const ProgramFacts& program, const TypedWords& words
   const auto& subjects = words.command->subjects;
   for (std::size_t at = 0; at < subjects.size(); ++at) {
     if (at < words.arguments.size()) {
+      if (!subjects[at].allows(words.arguments[at])) {
+        return failure(fmt::format("unexpected argument \"{}\"\n  hint: use {}",
+                                   plain_line(words.arguments[at], bounds::name_shown_bytes_max),
+                                   fmt::join(subjects[at].choices, " or ")));
+      }
       const auto given = give(subjects[at], subjects[at].name, words.arguments[at]);
       if (!given) return given;
     } else if (subjects[at].is_required) {

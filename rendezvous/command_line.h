@@ -6,6 +6,7 @@
 // empty unless the flag allows it, a flag is never taken as the value of another flag, numbers have
 // a range, and an unknown flag gets a suggestion.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -48,6 +50,15 @@ struct FlagFacts {
   bool yields = false;            // a prefix shared with another flag means the other one
 
   bool takes_value() const { return !value.empty(); }
+  // Only these values are valid.
+  FlagFacts& only(std::vector<std::string_view> values) {
+    choices = std::move(values);
+    only_choices = true;
+    return *this;
+  }
+  bool allows(std::string_view text) const {
+    return !only_choices || std::ranges::find(choices, text) != choices.end();
+  }
 };
 
 struct CommandFacts {

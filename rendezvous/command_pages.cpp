@@ -29,17 +29,20 @@ std::vector<std::string> spellings(const std::vector<FlagFacts>& flags) {
   return all;
 }
 
-// The flag's help, with its choices if it does not list them itself.
+// Whether its choices are to be added to its help, which does not list them itself.
+bool needs_list(const FlagFacts& flag) {
+  return flag.only_choices && flag.help.find(':') == std::string_view::npos;
+}
+
 std::string described(const FlagFacts& flag) {
-  const bool has_list = flag.help.find(':') != std::string_view::npos;
-  if (!flag.only_choices || has_list) return std::string(flag.help);
+  if (!needs_list(flag)) return std::string(flag.help);
   return fmt::format("{}: {}", flag.help, fmt::join(flag.choices, ", "));
 }
 
 // A name and its explanation, which is wrapped and starts in the same column everywhere.
-std::string help_entry(const std::string& name, std::string_view explanation) {
+std::string help_entry(const std::string& name, std::string_view explanation,
+                       std::size_t line_max = help_line_max) {
   constexpr std::size_t column = 39;
-  constexpr std::size_t line_max = 125;
   std::string line = "  " + name;
   if (line.size() + 1 > column) line += '\n' + std::string(column, ' ');
   line.resize(std::max(line.size(), column), ' ');
@@ -70,10 +73,8 @@ std::string subjects_of(const CommandFacts& command) {
 void add_page_flags(std::vector<FlagFacts>& flags) {
   add_flag(flags, "-h,--help", "", "Print this help message and exit", nullptr);
   add_flag(flags, "--version", "", "Show the version", nullptr);
-  auto& completion =
-      add_flag(flags, "--print-completion", "SHELL", "Print a completion script", nullptr);
-  completion.only_choices = true;
-  completion.choices.assign(completed_shells.begin(), completed_shells.end());
+  add_flag(flags, "--print-completion", "SHELL", "Print a completion script", nullptr)
+      .only({completed_shells.begin(), completed_shells.end()});
   add_flag(flags, "--print-man", "", "Print a manual page", nullptr);
 }
 
@@ -92,25 +93,25 @@ std::string help_start(const ProgramFacts& program) {
   return fmt::format("Usage: {} {}\n\n{}\n", program.name, program.synopsis, program.about);
 }
 
-std::string flag_line(const FlagFacts& flag) {
+std::string flag_line(const FlagFacts& flag, std::size_t line_max) {
   auto name = fmt::format("{}", fmt::join(spellings(flag), ", "));
   if (flag.takes_value()) name += fmt::format("={}", flag.value);
   auto help = described(flag);
   if (!flag.standard.empty() && help.find("default") == std::string::npos) {
     help += fmt::format(" (default: {})", flag.standard);
   }
-  return help_entry(name, help);
+  return help_entry(name, help, line_max);
 }
 
 std::string flag_lines(const std::vector<FlagFacts>& flags,
-                       const std::function<bool(const FlagFacts&)>& wanted) {
+                       const std::function<bool(const FlagFacts&)>& wanted, std::size_t line_max) {
   std::string text;
   std::string_view group;
   for (const auto& flag : flags) {
     if (!wanted(flag)) continue;
     if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
     group = flag.group;
-    text += flag_line(flag);
+    text += flag_line(flag, line_max);
   }
   return text;
 }
@@ -146,7 +147,7 @@ std::string manual_entry(const FlagFacts& flag) {
       ".TP\n\\fB{}\\fR{}\n{}.", roff_text(fmt::format("{}", fmt::join(spellings(flag), ", "))),
       flag.takes_value() ? fmt::format(" \\fI{}\\fR", roff_text(flag.value)) : "",
       roff_text(flag.help));
-  if (flag.only_choices) {
+  if (needs_list(flag)) {
     text += fmt::format(" One of {}.", roff_text(fmt::format("{}", fmt::join(flag.choices, ", "))));
   }
   if (!flag.standard.empty()) text += fmt::format(" Default: {}.", roff_text(flag.standard));

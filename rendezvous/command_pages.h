@@ -21,12 +21,15 @@ void add_page_flags(std::vector<FlagFacts>& flags);
 std::optional<std::string> requested_page(const ProgramFacts& program, const TypedWords& words,
                                           std::string_view version);
 
-// How the program is called, and what it is.
+inline constexpr std::size_t help_line_max = 100;  // columns; longer lines are wrapped
+
+// The usage line and what the program does.
 std::string help_start(const ProgramFacts& program);
-// A flag with its help, in one or more lines; or those that are wanted, below their groups.
-std::string flag_line(const FlagFacts& flag);
+// A flag with its help, in one or more lines; or the wanted flags, below the names of their groups.
+std::string flag_line(const FlagFacts& flag, std::size_t line_max = help_line_max);
 std::string flag_lines(const std::vector<FlagFacts>& flags,
-                       const std::function<bool(const FlagFacts&)>& wanted);
+                       const std::function<bool(const FlagFacts&)>& wanted,
+                       std::size_t line_max = help_line_max);
 
 // Of the command, or of the whole program.
 std::string help_page(const ProgramFacts& program, const CommandFacts* command);

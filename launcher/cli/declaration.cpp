@@ -129,7 +129,7 @@ void Declaration::declare_hosts(Flags& flags) {
   // These flags are for the console. An agent that read them would start agents itself.
   for (std::size_t at = first; at < facts().size(); ++at) {
     program_.flags[at].variables.clear();
-  };
+  }
 }
 
 void Declaration::declare_workers(Flags& flags) {
@@ -150,8 +150,7 @@ void Declaration::declare_workers(Flags& flags) {
   auto& binding = add(flags.numa_binding, "--numa-binding", "KIND", any_text,
                       "Bind workers near their GPU: node, socket, exclusive, core-complex");
   binding.variables.clear();
-  binding.choices = {"node", "socket", "exclusive", "core-complex"};
-  binding.only_choices = true;
+  binding.only({"node", "socket", "exclusive", "core-complex"});
 }
 
 void Declaration::declare_endings(Flags& flags) {
@@ -238,8 +237,7 @@ void Declaration::declare_own_words(Flags& flags) {
   level.variables.emplace_back("CPPRUN_LOG_LEVEL");
   add(flags.log_time, "--log-time", "WHEN", any_text,
       "Timestamps on cpprun's messages: auto (default; not on a terminal), always, never")
-      .choices = {"auto", "always", "never"};
-  program_.flags.back().only_choices = true;
+      .only({"auto", "always", "never"});
   add(flags.event_log_handler, "--event-log-handler", "NAME", any_text,
       "Print events to stderr (console), or nowhere (null, default)")
       .choices = {"console", "null"};
@@ -252,8 +250,7 @@ void Declaration::declare_compatibility(Flags& flags) {
       "No effect: there is no barrier at the end of a job");
   add(flags.start_method, "--start-method", "NAME", any_text,
       "No effect: every worker is started as a new program")
-      .choices = {"spawn", "fork", "forkserver"};
-  program_.flags.back().only_choices = true;
+      .only({"spawn", "fork", "forkserver"});
   auto& specs =
       add(flags.logs_specs, "--logs-specs", "NAME", any_text, "Only \"default\" is accepted");
   specs.variables.clear();
@@ -269,8 +266,7 @@ void Declaration::declare_general(Flags& flags) {
   add(flags.json, "--json", "With --dry-run: print JSON").variables.clear();
   auto& completion = add(flags.print_completion, "--print-completion", "SHELL", any_text,
                          "Print completions for a shell: bash, zsh, fish or tcsh");
-  completion.choices.assign(completed_shells.begin(), completed_shells.end());
-  completion.only_choices = true;
+  completion.only({completed_shells.begin(), completed_shells.end()});
   completion.variables.clear();
   add(flags.print_man, "--print-man", "Print the manual page").variables.clear();
   add(flags.help, "-h,--help",

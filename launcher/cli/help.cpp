@@ -59,6 +59,8 @@ constexpr std::array<std::string_view, 21> common_flags = {"nnodes",       "npro
                                                            "dry-run",      "help",
                                                            "version"};
 
+constexpr std::size_t line_max = 125;  // each flag has one line
+
 // "failures" for the group "Failures and restarts".
 std::string topic_of(const FlagFacts& flag) {
   std::string topic(flag.group.substr(0, flag.group.find(' ')));
@@ -67,7 +69,7 @@ std::string topic_of(const FlagFacts& flag) {
 }
 
 std::string flag_page(const FlagFacts& flag) {
-  std::string text = flag_line(flag);
+  std::string text = flag_line(flag, line_max);
   if (!flag.choices.empty()) {
     text += fmt::format("\nValues: {}\n", fmt::join(flag.choices, ", "));
   }
@@ -98,14 +100,18 @@ std::string help_text(const ProgramFacts& program, std::string_view topic) {
   const auto& flags = program.flags;
   const auto name = flag_name(topic.substr(std::min(topic.find_first_not_of('-'), topic.size())));
   const auto about = [&](const FlagFacts& flag) { return topic_of(flag) == name; };
-  if (std::ranges::any_of(flags, about)) return flag_lines(flags, about).substr(1);
+  if (std::ranges::any_of(flags, about)) return flag_lines(flags, about, line_max).substr(1);
   if (const auto flag = std::ranges::find(flags, name, &FlagFacts::name); flag != flags.end()) {
     return flag_page(*flag);
   }
-  std::string text =
-      help_start(program) + flag_lines(flags, [&](const FlagFacts& flag) {
-        return name == "all" || std::ranges::find(common_flags, flag.name) != common_flags.end();
-      });
+  std::string text = help_start(program) +
+                     flag_lines(
+                         flags,
+                         [&](const FlagFacts& flag) {
+                           return name == "all" ||
+                                  std::ranges::find(common_flags, flag.name) != common_flags.end();
+                         },
+                         line_max);
   if (name != "all") {
     std::vector<std::string> topics;
     for (const auto& flag : flags) {

@@ -139,9 +139,7 @@ class DaemonLine {
   // A word of a fixed set.
   FlagFacts& add_choice(std::string_view name, std::vector<std::string_view> choices,
                         std::string standard, std::string_view help, TakeValue take) {
-    auto& flag = add(name, "WORD", help, std::move(take));
-    flag.choices = std::move(choices);
-    flag.only_choices = true;
+    auto& flag = add(name, "WORD", help, std::move(take)).only(std::move(choices));
     flag.standard = std::move(standard);
     return flag;
   }
