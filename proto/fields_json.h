@@ -11,7 +11,7 @@
 //
 // `f` is a FieldsWriter or a FieldsReader. A field may itself have a list, and be in an optional
 // (null if empty) or a vector. Where a format has a function `write` or `read` for a type, that is
-// used instead. Whatever is wrong with JSON is an exception: the library's, or that of a `read`.
+// used instead. Invalid JSON throws: the library's exception, or that of a `read`.
 
 #include <chrono>
 #include <concepts>

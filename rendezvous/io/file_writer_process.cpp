@@ -26,7 +26,7 @@ struct Head {
   std::uint32_t bytes = 0;
 };
 
-// A message of the process: a file was opened, or could not be opened or written.
+// A message from the process: a file was opened, or could not be opened or written.
 struct Letter {
   struct {
     std::uint32_t index;
@@ -43,11 +43,11 @@ struct Letter {
   }
 };
 
-// --- in the process ------------------------------------------------------------------------------
+// --- in the writer process -----------------------------------------------------------------------
 
 class Writer {
  public:
-  Writer(int words, int news) : words_(words), news_(news) {}
+  Writer(int pipe, int news) : pipe_(pipe), news_(news) {}
   // Until the pipe ends, or nothing more can be written.
   void run(const std::vector<WrittenFile::Plan>& plans);
 
@@ -58,10 +58,10 @@ class Writer {
   bool write_messages(std::string_view& bytes);
   bool wait_for_room();
 
-  int words_;
+  int pipe_;
   int news_;
   std::vector<WrittenFile> files_;
-  bool is_last_ = false;  // nothing waits any longer: one attempt is left
+  bool is_last_ = false;  // do not wait for room again: one attempt is left
   bool was_last_ = false;
 };
 
@@ -71,7 +71,7 @@ void Writer::run(const std::vector<WrittenFile::Plan>& plans) {
   std::vector<char> buffer(bounds::pump_read_bytes);
   std::string waiting;  // the beginning of a message
   while (true) {
-    const auto got = ::read(words_, buffer.data(), buffer.size());
+    const auto got = ::read(pipe_, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
     std::string_view bytes(buffer.data(), static_cast<std::size_t>(got));
@@ -142,26 +142,26 @@ void Writer::send(std::size_t index, int error_number, int file) const {
 
 }  // namespace
 
-// --- in ours -------------------------------------------------------------------------------------
+// --- in cpprun -----------------------------------------------------------------------------------
 
 std::unique_ptr<FileWriterProcess> FileWriterProcess::begin(HelperProcesses& side,
                                                             std::vector<File> files) {
-  int words[2];
+  int pipe[2];
   int news[2];
-  if (::pipe2(words, O_CLOEXEC) != 0) return nullptr;
-  const FileDescriptor words_read{words[0]};
-  FileDescriptor words_write{words[1]};
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return nullptr;
+  const FileDescriptor read_end{pipe[0]};
+  FileDescriptor write_end{pipe[1]};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, news) != 0) return nullptr;
   FileDescriptor ours{news[0]};
   const FileDescriptor theirs{news[1]};
-  std::vector<int> kept = {words[0], news[1]};
+  std::vector<int> kept = {pipe[0], news[1]};
   if (files.front().descriptor >= 0) kept.push_back(files.front().descriptor);
-  if (!side.start(kept, [&] { Writer(words[0], news[1]).run(files); })) {
+  if (!side.start(kept, [&] { Writer(pipe[0], news[1]).run(files); })) {
     errno = EAGAIN;
     return nullptr;
   }
   return std::unique_ptr<FileWriterProcess>(
-      new FileWriterProcess(std::move(words_write), std::move(ours), files.size()));
+      new FileWriterProcess(std::move(write_end), std::move(ours), files.size()));
 }
 
 std::unique_ptr<FileWriterProcess> FileWriterProcess::begin_for_file(asio::io_context& context,
@@ -218,7 +218,7 @@ std::vector<FileWriterProcess::News> FileWriterProcess::await_open(Duration time
 
 void FileWriterProcess::listen(asio::io_context& context, Callbacks callbacks) {
   callbacks_ = std::move(callbacks);
-  // A duplicate, because Asio closes what it watches. Without it the process is not heard.
+  // A duplicate, because Asio closes what it watches. Without one, messages are not received.
   FileDescriptor watched{::fcntl(news_.get(), F_DUPFD_CLOEXEC, 3)};
   asio::error_code refused;
   watch_.emplace(context);

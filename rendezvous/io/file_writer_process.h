@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Writes files from a process of its own. A write to a file never reports "not now": if its disk
-// hangs, so does the writer, and heartbeats and signals with it. So words for a file go through a
-// pipe, which does report it, and only the process at its other end waits. If the disk never
-// responds, the process is left behind; it still writes what is in the pipe when the disk comes
-// back.
+// Writes files in a separate process. A write to a file cannot be non-blocking: if the disk hangs,
+// the caller hangs, and with it heartbeats and signals. So the bytes go through a pipe, which can
+// be non-blocking, and only the process at its other end waits. If the disk never responds, that
+// process is abandoned; it writes what is in the pipe if the disk responds again.
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -40,10 +39,10 @@ class FileWriterProcess {
     std::function<void()> ended = {};  // the process exited; after `end`: everything is written
   };
 
-  // The process opens the files. It expects messages for them, or, for a file that is open already,
-  // nothing but its bytes. Nothing, and errno, where the machine refuses a pipe or a process.
+  // The process opens the files and expects message()s for them. A single file that is already open
+  // gets plain bytes. Returns null and sets errno if there is no pipe or no process.
   static std::unique_ptr<FileWriterProcess> begin(HelperProcesses& side, std::vector<File> files);
-  // For an open file, which stays the caller's. Nothing, too, where it is no file on a disk.
+  // For an open file, which the caller still owns. Also returns null if it is not a file on a disk.
   static std::unique_ptr<FileWriterProcess> begin_for_file(asio::io_context& context,
                                                            HelperProcesses& side, int descriptor,
                                                            Callbacks callbacks);
@@ -53,30 +52,30 @@ class FileWriterProcess {
 
   // Waits until all files are open. Files that are not open in time have ETIMEDOUT.
   std::vector<News> await_open(Duration timeout);
-  // From now on the callbacks are called, from the event loop.
+  // From now on the event loop makes the callbacks.
   void listen(asio::io_context& context, Callbacks callbacks);
 
-  // What is written here reaches the files.
-  int pipe() const { return words_.get(); }
-  // The bytes for one file; for lines, one line.
+  // The pipe to the process; for NonBlockingWriter.
+  int pipe() const { return pipe_.get(); }
+  // A message with bytes for one file. With OnError::keep_lines: one line.
   static std::string message(std::size_t index, std::string_view bytes);
-  // The process makes one more attempt where a disk is full, and does not wait for room.
+  // If a disk is full, the process makes one more attempt and no longer waits for room.
   void stop_waiting();
-  // Nothing more comes. All other holders of the pipe must have closed it before.
-  void end() { words_.reset(); }
-  // Without an event loop: waits until everything is in the files, but no longer.
+  // The output is complete. All duplicates of the pipe must be closed by now.
+  void end() { pipe_.reset(); }
+  // Without an event loop: waits until everything is in the files, or for `timeout`.
   void finish(Duration timeout);
 
  private:
-  FileWriterProcess(FileDescriptor words, FileDescriptor news, std::size_t count)
-      : words_(std::move(words)), news_(std::move(news)), count_(count) {}
+  FileWriterProcess(FileDescriptor pipe, FileDescriptor news, std::size_t count)
+      : pipe_(std::move(pipe)), news_(std::move(news)), count_(count) {}
   std::optional<News> take_news(bool& is_over) const;
-  // Without an event loop. nullopt: nothing came, or the process has exited.
+  // Without an event loop. nullopt: no message before the deadline, or the process has exited.
   std::optional<News> await_news(TimePoint deadline) const;
   void hear();
 
-  FileDescriptor words_;
-  FileDescriptor news_;  // errnos from the process; it closes as the last thing
+  FileDescriptor pipe_;
+  FileDescriptor news_;  // messages from the process; closed when it exits
   std::size_t count_;    // of files
   std::optional<asio::posix::stream_descriptor> watch_;  // of news_
   Callbacks callbacks_;

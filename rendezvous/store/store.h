@@ -74,8 +74,8 @@ class Store {
              Origin origin = Origin());
 
   // The same for the most frequent requests (GET, SET, ADD) of short values, as long as they
-  // concern no other client: half the work. Appends the encoded reply. Returns false, and has done
-  // nothing, if apply() has to carry it out.
+  // concern no other client, without a list of actions. Appends the encoded reply. Returns false if
+  // apply() has to carry out the request; then nothing has changed.
   bool apply_alone(ConnectionId from, const c10d::Request& request, AccountId account,
                    std::string& reply);
 

@@ -330,14 +330,13 @@ void StoreSessions::carry_out(Session& session, Store& store, const c10d::Comple
   }
   const ConnectionId from = session.id;
   const std::size_t replies_before = replies_.size();
-  if (!decided_.empty()) begin_deciding();  // it may hold a large value
+  begin_deciding();
   const bool is_whole = visit.inbox == nullptr;
   if (is_whole && store.apply_alone(from, complete.request, session.account, replies_)) {
     if (StoreJournal* const journal = journal_of(session)) journal->decided(from, complete.size);
     const std::size_t replied = replies_.size() - replies_before;
     return spend(2 * bounds::store_work_of_request + complete.size + replied);
   }
-  begin_deciding();
   store.apply(from, complete.request, decided_, {session.account, visit.memory()});
   tell_journal(session, complete);
   perform(decided_);

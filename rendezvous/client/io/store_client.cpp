@@ -191,7 +191,7 @@ class StoreClient::Connection {
   auto ask(const c10d::Request& request, const std::string& what, Convert convert) {
     return ask(request, what, options_.timeout, convert);
   }
-  // A request whose reply comes when the store pleases, and which is cancelled after the timeout.
+  // A request that may wait for its reply for long; it is cancelled after the timeout.
   Result<void> wait(const c10d::Request& request, const std::string& what, Duration timeout);
   // The value, if the key exists.
   Result<std::optional<std::string>> find(const std::string& name, const std::string& what,

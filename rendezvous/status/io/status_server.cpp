@@ -232,7 +232,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
     if (may_hold()) serve_in_turn();
   }
 
-  // What has arrived, decrypted, and empty if that is nothing. None: the connection has ended.
+  // Received bytes, decrypted; may be empty. nullopt: the connection has ended.
   std::optional<std::string> receive() {
     std::array<char, bounds::link_read_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);
@@ -246,7 +246,7 @@ class StatusServer::Visit : public std::enable_shared_from_this<Visit> {
 
   bool has_peer_finished() const { return secure_ && secure_->is_finished(); }
 
-  // Tells the peer that nothing was cut off. Skipped if something was.
+  // Tells the peer that the reply is complete. Not sent if it is not.
   void send_close_notify() {
     if (!secure_ || !outbox_.empty()) return;
     try {
