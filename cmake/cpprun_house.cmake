@@ -17,7 +17,7 @@ include(GNUInstallDirs)
 # Assertions stay on in release (design decision 13): no -DNDEBUG.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
@@ -61,12 +61,17 @@ endif()
 target_include_directories(cpprun_fmt SYSTEM INTERFACE
   "$<BUILD_INTERFACE:${CPPRUN_FMT_INCLUDE}>")
 add_library(fmt::fmt ALIAS cpprun_fmt)
-find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
 cpprun_find_header(CPPRUN_EXPECTED_INCLUDE tl/expected.hpp)
-cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
-cpprun_find_header(CPPRUN_OPENSSL_INCLUDE openssl/ssl.h)
-cpprun_find_header(CPPRUN_BOOST_INCLUDE boost/beast/http/parser.hpp)
+if(CPPRUN_STORE_ONLY)
+  # Without it, the store has no TLS.
+  find_path(CPPRUN_OPENSSL_INCLUDE openssl/ssl.h)
+else()
+  find_package(nlohmann_json REQUIRED)
+  find_package(CLI11 REQUIRED)
+  cpprun_find_header(CPPRUN_ASIO_INCLUDE asio.hpp)
+  cpprun_find_header(CPPRUN_OPENSSL_INCLUDE openssl/ssl.h)
+  cpprun_find_header(CPPRUN_BOOST_INCLUDE boost/beast/http/parser.hpp)
+endif()
 # Asio 1.22 uses std::aligned_alloc only if a standard header was included before it. So one file
 # might allocate with it and another free without it. We do not need it.
 add_compile_definitions(ASIO_DISABLE_STD_ALIGNED_ALLOC)

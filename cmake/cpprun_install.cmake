@@ -15,17 +15,32 @@ foreach(row ${published})
           COMPONENT development)
 endforeach()
 
-# The static libraries that the exported ones consist of.
-set_target_properties(cpprun_store_c PROPERTIES EXPORT_NAME store)
-set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
-install(TARGETS cpprun_store_c cpprun_store cpprun_store_core cpprun_random cpprun_c10d cpprun_text
-                cpprun_fmt cpprun_env
-        EXPORT cpprunTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+if(TARGET cpprun_store_static)
+  set_target_properties(cpprun_store_static PROPERTIES EXPORT_NAME store)
+  install(TARGETS cpprun_store_static EXPORT cpprunTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
+if(TARGET cpprun_env)
+  # With the static libraries that it consists of.
+  set_target_properties(cpprun_env PROPERTIES EXPORT_NAME env)
+  install(TARGETS cpprun_env cpprun_text cpprun_fmt EXPORT cpprunTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
 if(TARGET cpprun_store_shared)
   set_target_properties(cpprun_store_shared PROPERTIES EXPORT_NAME store_shared)
   install(TARGETS cpprun_store_shared EXPORT cpprunTargets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
+if(SKBUILD)
+  # For the Python package, which is beside it. A wheel has no links.
+  install(FILES $<TARGET_FILE:cpprun_store_shared> DESTINATION "${SKBUILD_PLATLIB_DIR}/cpprun"
+          RENAME libcpprun_store.so.1)
+endif()
+# For programs without CMake. Its directory shows where the package is.
+file(RELATIVE_PATH CPPRUN_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
+configure_file(cmake/cpprun_store.pc.in cpprun_store.pc @ONLY)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprun_store.pc"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 install(EXPORT cpprunTargets NAMESPACE cpprun:: DESTINATION ${CPPRUN_PACKAGE_DIRECTORY}
         COMPONENT development)
 
@@ -45,6 +60,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cpprunConfig.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/cpprun_libtorch.cmake"
         DESTINATION ${CPPRUN_PACKAGE_DIRECTORY} COMPONENT development)
 
+if(CPPRUN_STORE_ONLY)
+  return()
+endif()
 # For systemd's directories: a package writes to them, `cmake --install` does not.
 install(FILES docs/operating/cpprund.service docs/operating/cpprund.socket
         DESTINATION lib/systemd/system COMPONENT service EXCLUDE_FROM_ALL)

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/restart_rules.h"
 #include "proto/result.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/status_access.h"
 
@@ -77,6 +77,13 @@ struct HeartbeatTimeout {
   bool automatic = false;  // derive it from the slowest step seen
   Duration fixed{};        // used otherwise
   friend bool operator==(const HeartbeatTimeout&, const HeartbeatTimeout&) = default;
+};
+
+// --probe: whether workers get a server that tells their stacks.
+enum class Probe {
+  automatic,  // with --hang-timeout
+  on,
+  off,
 };
 
 // --signal-scope: which processes of a worker get the signal to stop.
@@ -168,10 +175,13 @@ struct Config {
   SignalScope signal_scope = SignalScope::process;
   Stragglers stragglers = Stragglers::wait;
   std::optional<HeartbeatTimeout> beat_timeout;  // nullopt: workers are not monitored
-  std::vector<int> signals;                      // numbers of those to handle, no duplicates
-  std::string signals_text;                      // the same in the form exported to the workers
-  std::vector<int> notices = {};                 // forwarded to those workers that handle them
-  std::string preemption_notice = {};            // --preemption-notice; empty: not monitored
+  std::optional<Duration> hang_timeout;          // nullopt: hangs of the job are not detected
+  Probe probe = Probe::automatic;
+  std::vector<std::string> warm_modules = {};  // --warm; empty: workers are executed
+  std::vector<int> signals;                    // numbers of those to handle, no duplicates
+  std::string signals_text;                    // the same in the form exported to the workers
+  std::vector<int> notices = {};               // forwarded to those workers that handle them
+  std::string preemption_notice = {};          // --preemption-notice; empty: not monitored
   Duration join_timeout = std::chrono::seconds(600);
   Duration last_call = std::chrono::seconds(30);  // elastic: wait for more nodes once MIN are here
   Duration keep_alive_interval = std::chrono::seconds(1);
@@ -190,6 +200,9 @@ struct Config {
 
   Duration lease() const { return keep_alive_interval * keep_alive_attempts_max; }
   bool elastic() const { return nodes_min < nodes_max; }
+  bool probes() const {
+    return probe == Probe::on || (probe == Probe::automatic && hang_timeout.has_value());
+  }
   bool meets_at_a_set() const { return !places.empty() || etcd.has_value(); }
   bool may_have_standby() const {
     return standby && !meets_at_a_set() && elastic() &&

@@ -4,6 +4,8 @@
 #include <sys/prctl.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/io/agent_upgrade.h"
 #include "launcher/agent/io/local_cpprund.h"
 #include "launcher/agent/io/preparation.h"
 #include "launcher/agent/io/runtime.h"
@@ -22,6 +25,7 @@
 #include "launcher/plan/meeting_place.h"
 #include "launcher/preview/io/rehearsal.h"
 #include "launcher/workers/io/watchdog.h"
+#include "proto/text.h"
 #include "proto/version.h"
 #include "rendezvous/io/program.h"
 #include "rendezvous/io/secret_file.h"
@@ -45,11 +49,12 @@ Result<Secrets> secrets_of(Config& config, const Environment& environment) {
   return secrets;
 }
 
-int run(Config config, Environment environment) {
+int run(Config config, Environment environment, io::Origin origin) {
   open_missing_stdout();
   auto secrets = secrets_of(config, environment);
   io::RunInputs inputs =
       io::begin_inputs(std::move(config), without_secret_path(std::move(environment)));
+  inputs.origin = std::move(origin);
   if (auto diagnostics = io::open_output_files(inputs)) return io::refuse(std::move(*diagnostics));
   if (!secrets) return io::refuse(inputs, {secrets.error().reason, usage_exit_code});
   inputs.config.store = resolve_store(inputs.config, !secrets->empty());
@@ -79,6 +84,40 @@ int run(Config config, Environment environment) {
         stderr);
     return 1;
   }
+}
+
+// The inputs of a run that another program in this process has begun; an error if it cannot be
+// continued from that state.
+Result<io::RunInputs> continued_inputs(Config config, Environment environment, io::Origin origin,
+                                       const io::UpgradeState& before) {
+  io::RunInputs inputs =
+      io::begin_inputs(std::move(config), without_secret_path(std::move(environment)));
+  inputs.origin = std::move(origin);
+  if (!before.secrets.empty()) {
+    auto secrets = parse_secrets(before.secrets, make_key_memory);
+    if (!secrets) return tl::unexpected<Error>(secrets.error());
+    inputs.secrets = *std::move(secrets);
+  }
+  if (auto continued = io::continue_inputs(inputs, before); !continued) {
+    return tl::unexpected<Error>(continued.error());
+  }
+  if (auto refusal = io::examine_host(inputs)) return failure(refusal->reason);
+  return inputs;
+}
+
+// Another program in this process has run the job until now.
+int resume(Config config, Environment environment, io::Origin origin, io::UpgradeState before) {
+  open_missing_stdout();
+  auto inputs =
+      continued_inputs(std::move(config), std::move(environment), std::move(origin), before);
+  if (!inputs) return io::refuse(io::RunInputs{}, {inputs.error().reason});
+  inputs->side->adopt(before.helpers);
+  inputs->output_files = io::OutputFiles::adopt(before.output_files, *inputs->side);
+  auto watchdog = io::Watchdog::adopt(inputs->job_processes, before.watchdog);
+  io::raise_own_limits(*inputs);
+  inputs->open_files = before.open_files;
+  inputs->niceness = before.niceness;
+  return io::Runtime{*std::move(inputs), std::move(watchdog), std::move(before)}.run();
 }
 
 // The same for --dry-run, which starts nothing.
@@ -139,18 +178,70 @@ bool is_host_side(int argc, char** argv) {
   return argc > 1 && std::string_view(argv[1]) == "--fanout-child";
 }
 
-CliOutcome read_own_line(std::vector<std::string> words, const Environment& environment) {
+// `files`: those that another program in this process has read, as they were then. The others are
+// added.
+CliOutcome read_own_line(std::vector<std::string> words, const Environment& environment,
+                         std::map<std::string, std::string>& files) {
   CommandLine line = io::command_line(std::move(words), environment);
   line.version = version_text();
+  line.read_file = [read = line.read_file, &files](const std::string& path) -> Result<std::string> {
+    if (const auto found = files.find(path); found != files.end()) return found->second;
+    auto text = read(path);
+    if (text) files[path] = *text;
+    return text;
+  };
   return read_command_line(line);
+}
+
+int cannot_continue(const std::string& why) {
+  std::fputs(("cpprun: error: " + why + "\n").c_str(), stderr);
+  return 1;
+}
+
+// Whether this program can continue a run from that state. Starts nothing.
+int check_upgrade(int argc, char** argv, Environment environment) {
+  const auto descriptor = exact_number<int>(argv[2]);
+  const auto before = io::read_upgrade_state(descriptor.value_or(-1));
+  if (!before) return cannot_continue("the state of the run " + before.error().reason);
+  io::Origin origin{.version = std::string(version_text()),
+                    .words = {argv + 3, argv + argc},
+                    .environment = environment,
+                    .config_files = before->config_files};
+  CliOutcome outcome = read_own_line(origin.words, environment, origin.config_files);
+  if (const auto* diagnostics = std::get_if<CliDiagnostics>(&outcome)) {
+    std::fputs(to_text(*diagnostics).c_str(), stderr);  // the report file is that of the run
+    return usage_exit_code;
+  }
+  auto* const config = std::get_if<Config>(&outcome);
+  if (config == nullptr) return cannot_continue("the command line is not that of an agent");
+  auto inputs =
+      continued_inputs(std::move(*config), std::move(environment), std::move(origin), *before);
+  if (!inputs) return cannot_continue(inputs.error().reason);
+  if (const auto tried = io::try_to_continue(*inputs, *before); !tried) {
+    return cannot_continue(tried.error().reason);
+  }
+  (void)print_or_exit("cpprun", std::string(io::can_continue_mark) + std::string(version_text()));
+  return 0;
 }
 
 int run_line(int argc, char** argv) {
   Environment environment = environment_of(environ);
+  auto before = io::take_upgrade_state(environment);
+  ::unsetenv(io::upgrade_state_variable);
+  if (before && !*before) {
+    return cannot_continue("the state of the program before " + before->error().reason);
+  }
+  if (argc > 2 && std::string_view(argv[1]) == io::check_upgrade_flag) {
+    return check_upgrade(argc, argv, std::move(environment));
+  }
   if (is_host_side(argc, argv)) {
     return io::run_host_side(std::move(environment), {.removes_itself = argc > 2});
   }
-  CliOutcome outcome = read_own_line({argv + 1, argv + argc}, environment);
+  io::Origin origin{.version = std::string(version_text()),
+                    .words = {argv + 1, argv + argc},
+                    .environment = environment};
+  if (before) origin.config_files = (*before)->config_files;
+  CliOutcome outcome = read_own_line(origin.words, environment, origin.config_files);
   if (const auto* text = std::get_if<CliText>(&outcome)) {
     (void)print_or_exit("cpprun", text->text);
     return 0;
@@ -164,11 +255,18 @@ int run_line(int argc, char** argv) {
     return job->request ? rehearse_fan_out(std::move(*job), environment)
                         : rehearse(std::move(*job), std::move(environment));
   }
-  return run(std::get<Config>(std::move(outcome)), std::move(environment));
+  Config config = std::get<Config>(std::move(outcome));
+  if (before) {
+    return resume(std::move(config), std::move(environment), std::move(origin),
+                  **std::move(before));
+  }
+  return run(std::move(config), std::move(environment), std::move(origin));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program("cpprun", [&] { return run_line(argc, argv); });
+  const bool is_continued = std::getenv(io::upgrade_state_variable) != nullptr;
+  return run_program(
+      "cpprun", [&] { return run_line(argc, argv); }, is_continued);
 }

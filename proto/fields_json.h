@@ -12,19 +12,25 @@
 // `f` is a FieldsWriter or a FieldsReader. A field may itself have a list, and be in an optional
 // (null if empty) or a vector. Where a format has a function `write` or `read` for a type, that is
 // used instead. Invalid JSON throws: the library's exception, or that of a `read`.
+//
+// A format whose `read` functions take a JsonText is read from the text, without a tree of values
+// (read_text).
 
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "proto/clock.h"
+#include "proto/json_text.h"
 #include "proto/rank.h"
 
 namespace cpprun {
@@ -221,6 +227,78 @@ template <class T, class Json, class Format>
 T value_of_json(const Format& format, const Json& json) {
   T value{};
   read_json(format, "", json, value);
+  return value;
+}
+
+template <class Format, class T>
+void read_text(const Format& format, const char* key, JsonText& json, T& value);
+
+// Reads the next value into the field that `key` names, and counts the fields.
+template <class Format>
+struct TextMember {
+  static constexpr bool reads = true;
+  const Format& format;
+  JsonText& json;
+  std::string_view key;  // valid until the value is read
+  std::uint64_t& found;  // a bit for each field
+  bool is_read = false;
+  std::uint64_t bit = 1;
+
+  template <class T>
+  void operator()(const char* name, T&& value) {
+    if (!is_read && key == name) {
+      is_read = true;
+      found |= bit;
+      read_text(format, name, json, value);
+    }
+    bit <<= 1U;
+  }
+  template <class T>
+  void where_known(const char* name, T&& value) {
+    (*this)(name, value);
+  }
+};
+
+// Throws for the first field that must be there and was not found.
+struct TextMembersCheck {
+  static constexpr bool reads = true;
+  std::uint64_t found = 0;
+
+  void operator()(const char* name, auto&&) {
+    if ((found & 1U) == 0) throw JsonText::Invalid(std::string("no \"") + name + '"');
+    found >>= 1U;
+  }
+  void where_known(const char*, auto&&) { found >>= 1U; }
+};
+
+template <class Format, class T>
+void read_text(const Format& format, const char* key, JsonText& json, T& value) {
+  if constexpr (requires { format.read(key, json, value); }) {
+    format.read(key, json, value);
+  } else if constexpr (field::is_optional<T>) {
+    value.reset();
+    if (!json.take_null()) read_text(format, key, json, value.emplace());
+  } else if constexpr (field::is_id<T>) {
+    read_text(format, key, json, value.value);
+  } else if constexpr (std::same_as<T, bool>) {
+    value = json.boolean();
+  } else {
+    std::uint64_t found = 0;
+    json.each_member([&](std::string_view name) {
+      TextMember<Format> member{format, json, name, found};
+      format.fields(member, value);
+      if (!member.is_read) json.skip();
+    });
+    TextMembersCheck check{found};
+    format.fields(check, value);
+  }
+}
+
+template <class T, class Format>
+T value_of_text(const Format& format, JsonText json) {
+  T value{};
+  read_text(format, "", json, value);
+  json.end();
   return value;
 }
 

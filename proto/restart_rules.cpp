@@ -13,7 +13,7 @@ namespace cpprun {
 namespace {
 
 constexpr auto groups = std::to_array<CauseGroup>({
-    {"hang", {"hung", "peer_silent", "stuck_in_kernel"}},
+    {"hang", {"hung", "no_progress", "peer_silent", "stuck_in_kernel"}},
     {"node", {"node_lost"}},
     {"preempt", {"terminated", "killed"}},
     {"memory",
@@ -76,6 +76,8 @@ std::string to_text(const RestartRules& rules) {
     text += fmt::format(" --max-host-failures={}", limit.failures);
     if (limit.window > Duration{}) text += fmt::format("/{}", in_seconds(limit.window));
   }
+  if (rules.scope == RestartScope::worker) text += " --restart-scope=worker";
+  if (rules.reconfigures) text += " --on-failure=reconfigure";
   return text;
 }
 

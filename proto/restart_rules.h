@@ -29,6 +29,12 @@ struct HostLimit {
   friend bool operator==(const HostLimit&, const HostLimit&) = default;
 };
 
+// --restart-scope: what is started again after a failure of a worker.
+enum class RestartScope {
+  job,     // all workers of the job, in a new round
+  worker,  // that worker, in the running round; for workers that are independent of each other
+};
+
 struct RestartRules {
   int max = 0;                            // --max-restarts, for the whole job
   std::vector<CauseBudget> budgets = {};  // no duplicate causes; at most cause_budgets_max
@@ -38,6 +44,8 @@ struct RestartRules {
   std::vector<int> free_codes = {};       // --free-restart-codes: restarts that use no budget
   int fruitless_max = 0;  // --max-no-progress: restarts in a row without progress; 0: any
   HostLimit host_limit = {};
+  RestartScope scope = RestartScope::job;
+  bool reconfigures = false;  // --on-failure=reconfigure: workers survive the failure of others
   friend bool operator==(const RestartRules&, const RestartRules&) = default;
 
   // Whether any failure can lead to another round.

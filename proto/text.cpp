@@ -55,10 +55,16 @@ std::optional<std::string> bytes_of_hex(std::string_view digits) {
   if (digits.size() % 2 != 0) return std::nullopt;
   std::string bytes;
   bytes.reserve(digits.size() / 2);
+  const auto value_of = [](char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    const char letter = static_cast<char>(digit | 0x20);
+    return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+  };
   for (std::size_t at = 0; at < digits.size(); at += 2) {
-    const auto byte = hex_number<unsigned char>(digits.substr(at, 2));
-    if (!byte) return std::nullopt;
-    bytes.push_back(static_cast<char>(*byte));
+    const int high = value_of(digits[at]);
+    const int low = value_of(digits[at + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(high * 16 + low));
   }
   return bytes;
 }
@@ -104,6 +110,20 @@ Utf8Character first_character(std::string_view text) {
   return {bytes, code};
 }
 
+void append_utf8(std::string& text, std::uint32_t code) {
+  const auto append = [&](std::uint32_t byte) { text += static_cast<char>(byte); };
+  const auto append_rest = [&](std::uint32_t shift) { append(0x80U | (code >> shift & 0x3FU)); };
+  if (code < 0x80U) {
+    append(code);
+  } else if (code < 0x800U) {
+    append(0xC0U | code >> 6U), append_rest(0);
+  } else if (code < 0x10000U) {
+    append(0xE0U | code >> 12U), append_rest(6), append_rest(0);
+  } else {
+    append(0xF0U | code >> 18U), append_rest(12), append_rest(6), append_rest(0);
+  }
+}
+
 std::size_t length_within(std::string_view text, std::size_t bytes_max) {
   if (text.size() <= bytes_max) return text.size();
   std::size_t end = bytes_max;
@@ -138,6 +158,8 @@ bool is_command(std::uint32_t letter) {
 }
 
 std::string plain(std::string_view text, bool has_lines) {
+  const auto is_common = [](char byte) { return byte >= ' ' && byte <= '~'; };
+  if (std::ranges::all_of(text, is_common)) return std::string(text);
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {

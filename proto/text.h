@@ -74,6 +74,9 @@ struct Utf8Character {
 // read them differently.
 Utf8Character first_character(std::string_view text);
 
+// Appends the character with that code, which is at most 0x1FFFFF.
+void append_utf8(std::string& text, std::uint32_t code);
+
 // The longest prefix of at most that many bytes that ends between two characters. Text that is not
 // UTF-8 may be cut anywhere.
 std::size_t length_within(std::string_view text, std::size_t bytes_max);

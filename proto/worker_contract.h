@@ -51,6 +51,10 @@ inline constexpr std::string_view real_master_addr = "CPPRUN_MASTER_ADDR";
 // A random token that all processes of a job on one machine share, so that cleanup recognizes them
 // even after they left their session and process group.
 inline constexpr std::string_view node_token = "CPPRUN_NODE_TOKEN";
+// The Unix socket on which a worker serves its stacks (launcher/hang/probe.h).
+inline constexpr std::string_view probe_socket = "CPPRUN_PROBE_SOCKET";
+// The Unix socket on which a worker receives its place in each round (--on-failure=reconfigure).
+inline constexpr std::string_view round_socket = "CPPRUN_ROUND_SOCKET";
 // DETAIL makes C++ ranks compare their collective calls before they run; OFF is the default. The
 // second variable is PyTorch's, with the same effect on Python ranks; the first takes precedence if
 // both are set.

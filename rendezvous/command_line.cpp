@@ -8,7 +8,7 @@
 #include <cctype>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/command_pages.h"
 
@@ -221,6 +221,7 @@ class WordReader {
 
   void take_value(const FlagFacts& flag, const std::string& spelled) {
     if (!flag.takes_value()) return keep(flag, spelled, "true");
+    if (!flag.alone.empty()) return keep(flag, spelled, flag.alone);
     const bool is_last = next_ == words_.size();
     if (!is_last && !is_flag(words_[next_])) return keep(flag, spelled, words_[next_++], true);
     if (is_last || program_.launches_script) {

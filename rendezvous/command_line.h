@@ -37,6 +37,7 @@ struct FlagFacts {
   std::string_view help = {};   // one line
   TakeValue take = {};          // empty: the caller reads the parsed words itself
   std::string standard = {};    // default value; empty: none, or stated in the help
+  std::string alone = {};       // the value of "--flag"; empty: it needs one of its own
   std::vector<std::string_view> choices = {};  // values worth completing
   bool only_choices = false;                   // any other value is an error
   std::vector<std::string> variables = {};     // environment variables; the first that is set wins
@@ -50,6 +51,7 @@ struct FlagFacts {
   bool yields = false;            // a prefix shared with another flag means the other one
 
   bool takes_value() const { return !value.empty(); }
+  bool needs_value() const { return takes_value() && alone.empty(); }
   // Only these values are valid.
   FlagFacts& only(std::vector<std::string_view> values) {
     choices = std::move(values);

@@ -95,7 +95,11 @@ std::string help_start(const ProgramFacts& program) {
 
 std::string flag_line(const FlagFacts& flag, std::size_t line_max) {
   auto name = fmt::format("{}", fmt::join(spellings(flag), ", "));
-  if (flag.takes_value()) name += fmt::format("={}", flag.value);
+  if (flag.needs_value()) {
+    name += fmt::format("={}", flag.value);
+  } else if (flag.takes_value()) {
+    name += fmt::format("[={}]", flag.value);
+  }
   auto help = described(flag);
   if (!flag.standard.empty() && help.find("default") == std::string::npos) {
     help += fmt::format(" (default: {})", flag.standard);
@@ -143,10 +147,13 @@ std::string help_page(const ProgramFacts& program, const CommandFacts* command) 
 namespace {
 
 std::string manual_entry(const FlagFacts& flag) {
-  auto text = fmt::format(
-      ".TP\n\\fB{}\\fR{}\n{}.", roff_text(fmt::format("{}", fmt::join(spellings(flag), ", "))),
-      flag.takes_value() ? fmt::format(" \\fI{}\\fR", roff_text(flag.value)) : "",
-      roff_text(flag.help));
+  const auto value = roff_text(flag.value);
+  auto text = fmt::format(".TP\n\\fB{}\\fR{}\n{}.",
+                          roff_text(fmt::format("{}", fmt::join(spellings(flag), ", "))),
+                          flag.needs_value()   ? fmt::format(" \\fI{}\\fR", value)
+                          : flag.takes_value() ? fmt::format("[=\\fI{}\\fR]", value)
+                                               : "",
+                          roff_text(flag.help));
   if (needs_list(flag)) {
     text += fmt::format(" One of {}.", roff_text(fmt::format("{}", fmt::join(flag.choices, ", "))));
   }
@@ -248,13 +255,13 @@ std::string bash_words(const std::vector<std::string>& flags, const std::string&
                      otherwise.empty() ? ":" : otherwise);
 }
 
-// All flags of the program and its commands that take a value, each name once.
+// All flags of the program and its commands that need a value, each name once.
 std::vector<const FlagFacts*> flags_with_value(const ProgramFacts& program) {
   std::vector<const FlagFacts*> all;
   std::set<std::string_view> names;
   const auto add = [&](const std::vector<FlagFacts>& flags) {
     for (const auto& flag : flags) {
-      if (flag.takes_value() && names.insert(flag.name).second) all.push_back(&flag);
+      if (flag.needs_value() && names.insert(flag.name).second) all.push_back(&flag);
     }
   };
   add(program.flags);
@@ -337,11 +344,15 @@ std::string zsh_flags(const std::vector<FlagFacts>& flags, std::string_view betw
   for (const auto& flag : flags) {
     auto rest = fmt::format("[{}]", zsh_text(flag.help));
     if (flag.takes_value())
-      rest += fmt::format(":{}:{}", zsh_text(flag.value), offer_for(flag).zsh);
+      rest += fmt::format("{}:{}:{}", flag.needs_value() ? "" : ":", zsh_text(flag.value),
+                          offer_for(flag).zsh);
     const auto names = spellings(flag);
     for (const auto& name : names) {
       const auto others = names.size() > 1 ? fmt::format("({})", fmt::join(names, " ")) : "";
-      const auto* const ending = !flag.takes_value() ? "" : name.starts_with("--") ? "=" : "+";
+      const auto* const ending = !flag.takes_value()      ? ""
+                                 : !flag.needs_value()    ? "=-"
+                                 : name.starts_with("--") ? "="
+                                                          : "+";
       text += between;
       text += shell_word(others + name + ending + rest);
     }
@@ -427,7 +438,7 @@ std::string fish_flags(const std::vector<FlagFacts>& flags, std::string_view sta
     text += start;
     text += fmt::format(" -l {}", flag.name);
     if (flag.letter != 0) text += fmt::format(" -s {}", flag.letter);
-    if (flag.takes_value()) text += offer_for(flag).fish;
+    if (flag.needs_value()) text += offer_for(flag).fish;
     text += fmt::format(" -d {}\n", shell_word(flag.help));
   }
   return text;

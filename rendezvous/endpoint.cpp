@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {

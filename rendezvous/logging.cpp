@@ -7,7 +7,7 @@
 #include <array>
 #include <chrono>
 
-#include "proto/bounds.h"
+#include "rendezvous/bounds.h"
 
 namespace cpprun {
 

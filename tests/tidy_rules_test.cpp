@@ -386,6 +386,9 @@ TEST_CASE("a program on the page on embedding that differs from the tested one i
     CHECK(check_shown_programs({program, {page, "int main() { serve(); }\n"}}).size() == 1);
     CHECK(check_shown_programs({program}).size() == 1);
   }
+  const Source moved{"tests/embed/from_libtorch/single.cpp", "int main() {}\n"};
+  CHECK(check_shown_programs({moved, {page, moved.text}}).size() == 1);
+  CHECK(check_shown_programs({moved, {"docs/cpp-from-libtorch.md", moved.text}}).empty());
 }
 
 TEST_CASE("a link to a missing page is found") {

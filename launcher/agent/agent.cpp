@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/time_use.h"
+#include "rendezvous/daemon/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -34,9 +36,7 @@ Agent::Agent(Config config, AgentFacts facts)
              .local = facts_.hosts_coordinator}),
       cluster_(config_.endpoint, config_.places),
       standby_(config_.lease()),
-      workers_(
-          {.grace = config_.grace, .scope = config_.signal_scope, .stragglers = config_.stragglers},
-          config_.beat_timeout),
+      workers_(end_policy_of(config_), config_.beat_timeout, config_.hang_timeout),
       checks_(
           {.silence = bounds::own_world_timeout, .sleepers = !facts_.program.interpreter.empty()}) {
   link_.be_one_of_several(turns());
@@ -60,6 +60,7 @@ Agent::Actions Agent::handle(TimePoint now, const Event& event) {
   if (phase_ == Phase::over || (fenced && std::holds_alternative<agent::Heard>(event))) {
     return actions;
   }
+  if (const auto* const up = std::get_if<agent::LinkUp>(&event)) past_.up = *up;
   std::visit([&](const auto& what) { on(now, what, actions); }, event);
   return actions;
 }
@@ -88,15 +89,6 @@ bool Agent::holds_back(TimePoint now, const link::Message& message, Actions& act
   if (waits) held_back_.push_back(message);
   if (held_back_.size() > held_back_max) break_link(now, "it answers no heartbeat", actions);
   return waits;
-}
-
-void Agent::hear(TimePoint now, const link::Message& message, Actions& actions) {
-  std::visit([&](const auto& each) { take(now, each, actions); }, message);
-}
-
-void Agent::take(TimePoint, const link::NotLeading& message, Actions&) {
-  waiting_for_ = message.reason;
-  standby_.not_leading();
 }
 
 void Agent::take(TimePoint now, const link::Waiting& waiting, Actions& actions) {
@@ -136,7 +128,10 @@ void Agent::take(TimePoint now, const link::Refused& refused, Actions& actions) 
 void Agent::take(TimePoint now, const link::Sealed& sealed, Actions& actions) {
   // A node that had succeeded and was cut off has rejoined as a newcomer when it asked.
   const bool went_on_without = phase_ == Phase::succeeded && sealed.round > sealed_->round;
-  if (phase_ != Phase::joining && phase_ != Phase::drained && !went_on_without) return;
+  const bool may_begin = phase_ == Phase::joining || phase_ == Phase::drained || went_on_without;
+  const bool changes_rounds = workers_.wait() && in_round() && sealed.round > sealed_->round;
+  if (!may_begin && !changes_rounds) return;
+  if (lacks_worker_restarts(sealed, actions)) return;
   sealed_ = sealed;
   has_had_seat_ = true;
   follow(now, actions);
@@ -144,17 +139,22 @@ void Agent::take(TimePoint now, const link::Sealed& sealed, Actions& actions) {
   left_.reset();
   drain_asked_ = false;
   job_ends_ = false;
-  phase_.become(Phase::running);
+  if (!changes_rounds) phase_.become(Phase::running);
   seat_deadline_.reset();
   status_due_.reset();
   link_.end_confirmation();
+  link_.new_round();
   checks_.sealed(now, sealed.neighbour, facts_, actions);
-  std::vector<WorkerSpec> specs = make_plan(config_, sealed, facts_.program, facts_.node);
-  actions.emplace_back(agent::Prepare{specs});
+  std::vector<WorkerSpec> specs =
+      workers_.with_files_of_remaining(make_plan(config_, sealed, facts_.program, facts_.node));
+  actions.emplace_back(agent::Prepare{specs, sealed.round, workers_.remaining()});
   actions.emplace_back(events::RoundSealed{sealed, facts_.node.sockets});
   workers_.begin(now, std::move(specs),
-                 {.round = sealed.round, .group_rank = sealed.group_rank, .host = facts_.host},
-                 checks_.unreachable_interface(), actions);
+                 {.round = sealed.round,
+                  .group_rank = sealed.group_rank,
+                  .host = facts_.host,
+                  .restarts_alone = sealed.restarts_workers},
+                 checks_.unreachable_interface(), sealed.captures_timeouts, actions);
 }
 
 void Agent::take(TimePoint now, const link::Drain& drain, Actions& actions) {
@@ -168,8 +168,8 @@ void Agent::take(TimePoint now, const link::Drain& drain, Actions& actions) {
   if (phase_ == Phase::running) {
     // The last worker may just have exited with 0, and the coordinator waits for our Drained.
     drain_asked_ = true;
-    workers_.drain_requested(now);
-    workers_.stop(now, drain.reason, SIGTERM, actions);
+    if (releases && drain.keeps_workers && workers_.wait()) say(drained(), actions);
+    workers_.drain(now, drain, actions);
   }
   if (phase_ == Phase::succeeded) {
     wait_for_a_seat(now, Phase::drained);
@@ -187,19 +187,20 @@ void Agent::take(TimePoint now, const link::Finish& finish, Actions& actions) {
   if (was_interrupted) return exit_by_signal(actions);
   if (!sealed_) actions.emplace_back(events::Note{not_needed_text(finish.reason)});
   // How the time of a successful job was spent. For a failed job the report contains this.
-  const bool had_failures = finish.exit_code == 0 && finish.time && failures_of(*finish.time) != 0;
+  // Only a job that restarts workers alone sends `restarts`.
+  const bool had_failures = finish.exit_code == 0 && finish.time &&
+                            (failures_of(*finish.time) != 0 || finish.restarts > 0);
   if (had_failures && sealed_ && sealed_->group_rank == GroupRank{}) {
     actions.emplace_back(events::Note{"time: " + to_text(*finish.time)});
   }
-  events::JobEnded last{.exit_code = finish.exit_code,
-                        .reason = finish.reason,
-                        .root = finish.root,
-                        .consequences = finish.consequences,
-                        .consequence_count = finish.consequence_count,
-                        .time = finish.time};
+  end_job(events::end_of(finish), now, actions);
+}
+
+void Agent::end_job(events::JobEnded last, TimePoint now, Actions& actions) {
   if (phase_ != Phase::running) return exit(std::move(last), actions);
+  seat_deadline_.reset();
+  workers_.stop_after_capture(now, last.reason, actions);
   workers_.exit_when_gone(std::move(last));
-  workers_.stop(now, finish.reason, SIGTERM, actions);
 }
 
 // All nodes received the same time, each in terms of its own clock. A node that is late saves at
@@ -211,10 +212,11 @@ void Agent::take(TimePoint now, const link::Save& save, Actions&) {
 
 // No worker of a round is alive here. If one is, this node has a seat that the sender does not know
 // of.
-void Agent::take(TimePoint, const link::Dismissed& dismissed, Actions& actions) {
-  if (phase_ == Phase::running) return;
+void Agent::take(TimePoint now, const link::Dismissed& dismissed, Actions& actions) {
+  if (phase_ == Phase::running && !workers_.wait()) return;
   actions.emplace_back(events::Note{"this node leaves the job: " + dismissed.reason});
-  exit({.exit_code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, actions);
+  end_job({.exit_code = stopped_by_ ? 128 + *stopped_by_ : 0, .reason = dismissed.reason}, now,
+          actions);
 }
 
 void Agent::take(TimePoint now, const link::Heartbeat& heartbeat, Actions& actions) {
@@ -289,14 +291,16 @@ void Agent::on(TimePoint now, const agent::LinkUp& event, Actions& actions) {
     return;
   }
   link_.came_up(now, cluster_.epoch() != 0 && in_round());
+  workers_.begin_link();
   speaks_for_workers_ = false;
-  const JoinState state{.after = sealed_ ? sealed_->round : RoundNumber{},
-                        .idle = phase_ == Phase::drained || phase_ == Phase::succeeded,
-                        .done = phase_ == Phase::succeeded,
-                        .sent = link_.heartbeat(now).sent,
-                        .vote = standby_.vote_on_this_link(actions),
-                        .epoch = cluster_.epoch(),
-                        .fresh = !has_had_seat_};
+  const JoinState state{
+      .after = sealed_ ? sealed_->round : RoundNumber{},
+      .idle = phase_ == Phase::drained || phase_ == Phase::succeeded || workers_.wait(),
+      .done = phase_ == Phase::succeeded,
+      .sent = link_.heartbeat(now).sent,
+      .vote = standby_.vote_on_this_link(actions),
+      .epoch = cluster_.epoch(),
+      .fresh = !has_had_seat_};
   actions.emplace_back(agent::Say{join_message(config_, facts_, state)});
   // Messages that the coordinator may have missed while the link was down. It ignores known ones.
   for (const link::Message& message : said_in_round_) actions.emplace_back(agent::Say{message});
@@ -368,6 +372,7 @@ void Agent::check_link(TimePoint now, Actions& actions) {
 link::Heartbeat Agent::heartbeat(TimePoint now) {
   auto beat = link_.heartbeat(now);
   beat.notice = std::exchange(notice_, {});
+  if (phase_ == Phase::running) workers_.add_to(beat, now);
   return beat;
 }
 
@@ -377,15 +382,6 @@ void Agent::say(link::Message message, Actions& actions) {
 }
 
 // --- the leader of a cluster ---------------------------------------------------------------------
-
-// A coordinator hosted by a node has a standby that nodes vote for.
-bool Agent::may_turn() const {
-  return !link_.local() && !standby_.in_use();
-}
-
-bool Agent::turns() const {
-  return may_turn() && cluster_.places().several();
-}
 
 void Agent::led_here() {
   if (!turns()) return;
@@ -455,10 +451,6 @@ void Agent::follow(TimePoint now, Actions& actions) {
   link_.beat_every({});
 }
 
-link::Join Agent::own_join(TimePoint now, RoundNumber vote) const {
-  return join_message(config_, facts_, {.sent = link_.heartbeat(now).sent, .vote = vote});
-}
-
 // While its workers are still stopping, or the coordinator may be back, it does not stand.
 std::optional<TimePoint> Agent::stands_at() const {
   return phase_ == Phase::running || link_.up() ? std::nullopt : standby_.stands_at();
@@ -512,21 +504,9 @@ void Agent::turn_to(TimePoint now, const Endpoint& master, Actions& actions) {
   facts_.node.master_host = master.host;
 }
 
-bool Agent::looks_for_masters() const {
-  return facts_.hosts_coordinator && !former_masters_.empty();
-}
-
 void Agent::look_for_old_masters(TimePoint now, Actions& actions) {
-  const auto master = facts_.hosts_coordinator ? former_masters_.take_due(now) : std::nullopt;
-  if (!master) return;
-  actions.emplace_back(agent::AskWhoHosts{{master->host},
-                                          master->port,
-                                          {.job = config_.job,
-                                           .host = facts_.host,
-                                           .pid = facts_.pid,
-                                           .agent = facts_.agent,
-                                           .leads_address = config_.endpoint.host,
-                                           .leads_port = config_.endpoint.port}});
+  if (!facts_.hosts_coordinator) return;
+  if (auto ask = former_masters_.ask(now, config_, facts_)) actions.emplace_back(*std::move(ask));
 }
 
 // The coordinator that was asked for a seat, or the one in this process, lost leadership. If the
@@ -547,10 +527,6 @@ void Agent::take(TimePoint now, const link::Led& led, Actions& actions) {
   turn_to(now, leader, actions);
   waiting_for_ = "the leader of this job is at " + to_string(config_.endpoint);
   if (facts_.hosts_coordinator) step_down(now, actions);
-}
-
-void Agent::on(TimePoint, const agent::LeadsUntil& event, Actions&) {
-  leads_until_ = event.until;
 }
 
 // The coordinator in this process lost leadership.
@@ -632,7 +608,7 @@ void Agent::trust_seat_if_answered(TimePoint now, Actions& actions) {
   }
   if (!held_back.empty() || !has_a_seat_to_lose()) return;  // all workers may have exited with 0
   workers_.resume(now, actions);
-  actions.emplace_back(events::Note{"the master confirmed the seat of this node"});
+  actions.emplace_back(events::Note{"the master confirmed this node's place in the job"});
 }
 
 // Since then, other nodes may hold this node's ranks.
@@ -651,10 +627,6 @@ void Agent::lease_expired(TimePoint now, bool slept, Actions& actions) {
 void Agent::consider_voting() {
   standby_.consider_voting(link_.heard_at(),
                            sealed_ ? std::optional(sealed_->round) : std::nullopt);
-}
-
-bool Agent::asks_how_it_ended() const {
-  return phase_ == Phase::succeeded && !link_.local() && !seat_deadline_;
 }
 
 // No worker is alive here, so nothing can do harm, and the job may run for hours. Only its outcome
@@ -759,7 +731,7 @@ void Agent::give_up_if_due(TimePoint now, Actions& actions) {
     exit({.exit_code = 1, .reason = done_text(reason)}, actions);
   } else {
     say(link::Leave{.signal = 0, .reason = reason}, actions);
-    exit({.exit_code = 1, .reason = reason}, actions);
+    end_job({.exit_code = 1, .reason = reason}, now, actions);
   }
 }
 
@@ -779,16 +751,42 @@ void Agent::on(TimePoint now, const agent::WorkersSeen& event, Actions& actions)
   if (link_.up()) actions.emplace_back(agent::Say{std::move(status)});
 }
 
+void Agent::on(TimePoint now, const agent::ProgressSeen& event, Actions& actions) {
+  if (phase_ != Phase::running) return;
+  workers_.progress_seen(now, event.signs, actions);
+  tell_quiet(now, actions);
+}
+
+void Agent::tell_quiet(TimePoint now, Actions& actions) {
+  if (workers_.has_news(now, link_.local()) && link_.up())
+    actions.emplace_back(agent::Say{heartbeat(now)});
+}
+
+void Agent::on(TimePoint now, const agent::WorkersObserved& event, Actions& actions) {
+  if (event.number == HangReports::for_console) return show_stacks(now, event, actions);
+  if (phase_ != Phase::running) return;
+  auto reply = workers_.observed(now, event);
+  tell_quiet(now, actions);
+  for (link::Captured& part : reply) {
+    if (link_.up()) actions.emplace_back(agent::Say{std::move(part)});
+  }
+  workers_.captured(now, event.number, actions);
+  conclude_if_gone(now, actions);
+}
+
+void Agent::show_stacks(TimePoint now, const agent::WorkersObserved& event, Actions& actions) {
+  if (!awaits_stacks_ || stopped_by_) return;
+  const agent::Signalled signal = *awaits_stacks_;
+  if (phase_ == Phase::running) actions.emplace_back(events::Note{HangReports::text_of(event)});
+  on(now, signal, actions);
+}
+
 void Agent::on(TimePoint now, const agent::Examined& event, Actions& actions) {
   if (!sealed_) return;
   Evidence evidence = event.evidence;
   checks_.explain(facts_, evidence);
   if (auto told = workers_.examined(std::move(evidence), actions)) say(*std::move(told), actions);
   conclude_if_gone(now, actions);
-}
-
-void Agent::on(TimePoint now, const agent::WorldSeen& event, Actions& actions) {
-  if (phase_ == Phase::running) checks_.seen(now, event.look, actions);
 }
 
 void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
@@ -798,17 +796,16 @@ void Agent::on(TimePoint, const agent::Answered& event, Actions& actions) {
   }
 }
 
-link::Drained Agent::drained() const {
-  link::Drained drained = workers_.drained();
-  drained.asked = standby_.is_vote_released();
-  return drained;
-}
-
 void Agent::conclude_if_gone(TimePoint now, Actions& actions) {
   auto end = workers_.take_end();
   if (!end) return;
   if (end->exit) return exit(*std::move(end->exit), actions);
   if (seat_lost_) return rejoin(now, actions);
+  if (end->waits && !stopped_by_) {
+    seat_deadline_ = now + config_.join_timeout + config_.restarts.pause_max();
+    say(drained(), actions);
+    return;
+  }
   left_ = std::move(end->left_early);
   if (end->succeeded && !drain_asked_ && !stopped_by_) {
     phase_.become(Phase::succeeded);
@@ -838,6 +835,14 @@ void Agent::on(TimePoint now, const agent::Signalled& event, Actions& actions) {
     workers_.kill(now, fmt::format("{} arrived again", signal_name(event.signal)), actions);
     return;
   }
+  // Like other runtimes, show what was being done, and then end. Another signal does not wait.
+  if (event.signal == SIGQUIT && phase_ == Phase::running && !awaits_stacks_) {
+    awaits_stacks_ = event;
+    actions.emplace_back(
+        agent::ObserveWorkers{.number = HangReports::for_console, .round = sealed_->round});
+    return;
+  }
+  awaits_stacks_.reset();
   stopped_by_ = event.signal;
   workers_.stop_requested(now, event.signal);
   stop_reason_ = fmt::format("asked to stop by {}{}", signal_name(event.signal),

@@ -9,14 +9,16 @@
 #include <vector>
 
 #include "launcher/failure/diagnosis.h"
+#include "launcher/hang/observation.h"
+#include "launcher/hang/progress_monitor.h"
 #include "launcher/plan/plan.h"
 #include "launcher/report/events.h"
 #include "launcher/workers/heartbeat_monitor.h"
 #include "launcher/workers/supervisor.h"
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/rank.h"
+#include "rendezvous/client/bounds.h"
 
 namespace cpprun {
 
@@ -98,6 +100,33 @@ struct WorkersSeen {
   friend bool operator==(const WorkersSeen&, const WorkersSeen&) = default;
 };
 
+// The reply to ReadProgress.
+struct ProgressSeen {
+  std::vector<ProgressSigns> signs;
+  friend bool operator==(const ProgressSeen&, const ProgressSeen&) = default;
+};
+
+// The output of a worker has just shown that a process group of PyTorch timed out.
+struct TimeoutSeen {
+  friend bool operator==(const TimeoutSeen&, const TimeoutSeen&) = default;
+};
+
+// The reply to ReadLastLines.
+struct LastLinesRead {
+  bool show_timeout = false;  // as of TimeoutSeen
+  friend bool operator==(const LastLinesRead&, const LastLinesRead&) = default;
+};
+
+// The reply to ObserveWorkers, with the same number. `stacks_file` has everything that was read;
+// empty: it was not written.
+struct WorkersObserved {
+  std::uint64_t number = 0;
+  std::vector<hang::Observation> observations;
+  std::string stacks_file = {};
+  WallTime time{};
+  friend bool operator==(const WorkersObserved&, const WorkersObserved&) = default;
+};
+
 // A handled signal arrived.
 struct Signalled {
   int signal = 0;
@@ -135,6 +164,12 @@ struct Fenced {
 struct LeadsUntil {
   std::optional<TimePoint> until;
   friend bool operator==(const LeadsUntil&, const LeadsUntil&) = default;
+};
+
+// What became of an Upgrade: this program goes on, with a reason, or it is the new one.
+struct UpgradeEnded {
+  link::Upgraded told;
+  friend bool operator==(const UpgradeEnded&, const UpgradeEnded&) = default;
 };
 
 // --- actions -------------------------------------------------------------------------------------
@@ -201,9 +236,13 @@ struct StepDown {
   friend bool operator==(const StepDown&, const StepDown&) = default;
 };
 
-// A new attempt begins. Create its log directories before any worker is spawned.
+// A new attempt begins. Create its log directories before any worker is spawned. `is_restart`: the
+// attempt goes on, and only these workers are started again.
 struct Prepare {
   std::vector<WorkerSpec> specs;
+  RoundNumber round{};
+  std::vector<LocalRank> remaining = {};  // workers that are not started: they change rounds
+  bool is_restart = false;
   friend bool operator==(const Prepare&, const Prepare&) = default;
 };
 
@@ -231,17 +270,49 @@ struct SampleWorkers {
   friend bool operator==(const SampleWorkers&, const SampleWorkers&) = default;
 };
 
+// Read what the kernel and the output streams show of the workers' progress. The reply is
+// ProgressSeen.
+struct ReadProgress {
+  friend bool operator==(const ReadProgress&, const ReadProgress&) = default;
+};
+
+// Read the file to which a worker wrote its stderr, without cpprun in between. The reply is
+// LastLinesRead.
+struct ReadLastLines {
+  LocalRank local_rank;
+  friend bool operator==(const ReadLastLines&, const ReadLastLines&) = default;
+};
+
+// Find out what the workers do: their stacks and their last collective operations. They run on. The
+// reply is WorkersObserved. `number` is that of a Capture, for which all of it is also written to a
+// file; 0: it is for the ProgressMonitor. `native` and `is_timeout`: as in a Capture.
+struct ObserveWorkers {
+  std::uint64_t number = 0;
+  RoundNumber round{};
+  bool native = false;
+  bool is_timeout = false;
+  friend bool operator==(const ObserveWorkers&, const ObserveWorkers&) = default;
+};
+
+// Execute another program in this process that continues. The reply is UpgradeEnded, there or here.
+struct Upgrade {
+  std::uint64_t number = 0;
+  friend bool operator==(const Upgrade&, const Upgrade&) = default;
+};
+
 using Event = std::variant<LinkUp, LinkDown, Heard, Answered, FromWorker, Examined, WorldSeen,
-                           WorkersSeen, Signalled, Noticed, StandsBy, Leads, LeadsUntil, Fenced>;
+                           WorkersSeen, ProgressSeen, TimeoutSeen, LastLinesRead, WorkersObserved,
+                           Signalled, Noticed, StandsBy, Leads, LeadsUntil, Fenced, UpgradeEnded>;
 // The supervisor's decisions and the events about the job pass through unchanged. JobEnded is the
 // last action. If its code is not 0, the reason, the root cause and everything diagnosed since the
 // last Prepare make up the report.
 using Action =
     std::variant<Dial, SpeakForWorkers, Say, HangUp, AskWhoHosts, StandBy, Stand, TakeOver,
-                 StepDown, Prepare, Work, Examine, ProbeWorld, SampleWorkers, supervisor::Failed,
-                 supervisor::Draining, supervisor::Killing, events::Note, events::RoundSealed,
-                 events::WorkerFailed, events::Waiting, events::LeaseNearlyMissed,
-                 events::LeaderChanged, events::JobEnded>;
+                 StepDown, Prepare, Work, Examine, ProbeWorld, SampleWorkers, ReadProgress,
+                 ReadLastLines, ObserveWorkers, Upgrade, supervisor::Failed, supervisor::Draining,
+                 supervisor::Killing, events::Note, events::RoundSealed, events::WorkerFailed,
+                 events::WorkerRestarting, events::HangFound, events::Waiting,
+                 events::LeaseNearlyMissed, events::LeaderChanged, events::JobEnded>;
 
 }  // namespace agent
 

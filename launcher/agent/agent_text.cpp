@@ -36,8 +36,7 @@ std::string slept_text(Duration lease, Duration silence) {
 std::string doubt_text(Duration silence, Duration lease) {
   return fmt::format(
       "this node was suspended: no response from the master for {:.1f} s, with a lease of {} s; "
-      "its "
-      "workers are paused until the master confirms their seat",
+      "its workers are paused until the master confirms this node's place in the job",
       in_seconds(silence), in_seconds(lease));
 }
 
@@ -65,6 +64,13 @@ std::string with_port_hint(const std::string& reason) {
          "that "
          "has not exited yet: stop it, or give this job its own port (--master-port, or "
          "--rdzv-endpoint=HOST:PORT)";
+}
+
+std::string no_worker_restarts_text(const std::string& where) {
+  return fmt::format(
+      "the master at {} runs a version of cpprun that does not support --restart-scope=worker\n"
+      "  hint: use the same version on every node, or --restart-scope=job",
+      where);
 }
 
 std::string unkillable_text(const Outcome& outcome) {

@@ -37,6 +37,9 @@ std::string not_needed_text(const std::string& reason);
 // Interrupted by a signal before this node had a seat.
 std::string interrupted_text(int signal, bool no_master);
 
+// That master does not know --restart-scope=worker.
+std::string no_worker_restarts_text(const std::string& where);
+
 // The worker survived SIGKILL.
 std::string unkillable_text(const Outcome& outcome);
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -176,11 +178,15 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
                   .vote = state.vote,
                   .turns = true,
                   .epoch = state.epoch,
-                  .fresh = state.fresh};
+                  .fresh = state.fresh,
+                  .captures = true,
+                  .upgrades = true};
   for (Duration* const each :
        {&join.restarts.backoff, &join.restarts.window, &join.restarts.host_limit.window}) {
     *each = milliseconds(*each);
   }
+  // Long names may leave no room for it. Then the node cannot be upgraded in place.
+  join.upgrades = fits(join);
   std::vector<std::string> addresses;
   for (OwnAddress& own : addresses_for_others(facts.interfaces)) {
     addresses.push_back(std::move(own.address));

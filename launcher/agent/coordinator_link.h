@@ -66,6 +66,10 @@ link::Join join_message(const Config& config, const AgentFacts& facts, const Joi
 // - By the next leader. A leader stops replying when its lease expires, and the next leader's lease
 //   starts after that. The next leader gives every node the lease plus the largest window
 //   announced, counted from its start. Every message that got a reply before was sent before.
+//   One node is an exception: a leader that runs beside an agent, as with --rdzv-backend=etcd,
+//   announces no window to it, because the leader's host is lost with that node. After a round that
+//   this leader has sealed, the next leader gives that node the lease alone. Its workers cannot
+//   have an earlier window, which ends with each round (new_round()).
 // - By a former leader that is back and does not know that it was replaced. An agent that has
 //   followed an epoch ignores replies on a new link until that link announces an epoch that is not
 //   smaller (`in_doubt`). The workers' store requests are held back for as long.
@@ -115,6 +119,8 @@ class CoordinatorLink {
   void came_up(TimePoint now, bool in_doubt = false);
   // The peer is the leader. The argument is the takeover window, after the lease.
   void leads(Duration takeover_window);
+  // A round begins: no worker of it has lived under an earlier takeover window.
+  void new_round() { kept_until_ = {}; }
   // The seat is lost, and with it the takeover window.
   void lose_seat();
   // The link could not be made, or it broke, or it was given up because it fell silent.

@@ -7,8 +7,11 @@
 #include <chrono>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
+#include "proto/link/bounds.h"
+#include "rendezvous/client/bounds.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -319,6 +322,20 @@ std::optional<Endpoint> FormerMasters::take_due(TimePoint now) {
   if (masters_.empty() || now < due_) return std::nullopt;
   due_ = now + bounds::master_look_pause;
   return masters_[next_++ % masters_.size()];
+}
+
+std::optional<agent::AskWhoHosts> FormerMasters::ask(TimePoint now, const Config& config,
+                                                     const AgentFacts& facts) {
+  const auto master = take_due(now);
+  if (!master) return std::nullopt;
+  return agent::AskWhoHosts{{master->host},
+                            master->port,
+                            {.job = config.job,
+                             .host = facts.host,
+                             .pid = facts.pid,
+                             .agent = facts.agent,
+                             .leads_address = config.endpoint.host,
+                             .leads_port = config.endpoint.port}};
 }
 
 }  // namespace cpprun

@@ -207,6 +207,9 @@ class FormerMasters {
   void search(TimePoint now);
   // The one to probe now, if that is due.
   std::optional<Endpoint> take_due(TimePoint now);
+  // The same as a question: this node leads the job at its endpoint.
+  std::optional<agent::AskWhoHosts> ask(TimePoint now, const Config& config,
+                                        const AgentFacts& facts);
   TimePoint next_deadline() const { return due_; }
 
  private:

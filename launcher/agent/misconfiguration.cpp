@@ -13,9 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/endpoint.h"
 
 namespace cpprun {
@@ -332,11 +333,10 @@ std::optional<std::string> unreachable_interface(const std::vector<NetworkInterf
               : fmt::format("unset {}, or name {} ({}), which leads to the other nodes", variable,
                             good->name, good->addresses.front());
       return fmt::format(
-          "{}={}: {} ({}) {} the other nodes (for example {}); workers that use this interface "
-          "will not be able to connect to each other; {}",
+          "{}={}: {} ({}) {} the other nodes (for example {}); workers on this interface cannot "
+          "connect to each other; {}",
           variable, *value, name, stray->addresses.front(),
-          stray->loopback ? "never leaves this machine, and so does not reach"
-                          : "shares no network with",
+          stray->loopback ? "is a loopback interface and does not reach" : "shares no network with",
           fmt::join(foreign, ", "), hint);
     }
   }

@@ -109,7 +109,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
       "Whether another node replaces a lost master in elastic jobs: auto (default), none")
       .choices = {"auto", "none"};
   program_.flags.back().yields = true;  // --stand means --standalone
-  add(flags.insecure, "--insecure", "Suppress the warning about a missing secret");
+  add(flags.insecure, "--insecure", "Suppress the note about a missing secret");
   add(flags.no_scheduler, "--no-scheduler",
       "Ignore the settings of Slurm, MPI, PBS, LSF and Kubernetes");
 }
@@ -151,11 +151,19 @@ void Declaration::declare_workers(Flags& flags) {
                       "Bind workers near their GPU: node, socket, exclusive, core-complex");
   binding.variables.clear();
   binding.only({"node", "socket", "exclusive", "core-complex"});
+  auto& warm = add(flags.warm, "--warm", "MODULE,...", warm_modules,
+                   "Fork restarted workers from a Python that has imported these (default: torch)");
+  warm.alone = "on";
+  warm.choices = {"on", "off"};
 }
 
 void Declaration::declare_endings(Flags& flags) {
   add(flags.max_restarts, "--max-restarts", "N[,CAUSE=N]", restart_budgets,
       "Restarts of the whole job (default: 0), with limits per cause, e.g. 3,hang=1");
+  add(flags.restart_scope, "--restart-scope", "WHAT", any_text,
+      "Restart all workers (job, default), or only the worker that failed, if workers are "
+      "independent (worker)")
+      .choices = {"job", "worker"};
   add(flags.restart_backoff, "--restart-backoff", "SECONDS", policy_seconds,
       "Pause before a restart; doubles each time");
   add(flags.restart_window, "--restart-window", "SECONDS", policy_seconds,
@@ -170,6 +178,10 @@ void Declaration::declare_endings(Flags& flags) {
       "Exclude a host after N failures (within SECONDS)");
   add(flags.restart_state, "--restart-state", "FILE", any_text,
       "File that keeps the number of used restarts across a requeue of the job");
+  add(flags.on_failure, "--on-failure", "WHAT", any_text,
+      "Restart all workers (restart, default), or keep the others and change their process group "
+      "(reconfigure)")
+      .choices = {"restart", "reconfigure"};
   add(flags.shutdown_timeout, "--shutdown-timeout", "SECONDS",
       whole_number_within(0, any_count_max),
       "Time between SIGTERM and SIGKILL (default: 30; under Slurm and Kubernetes usually 25)")
@@ -183,6 +195,13 @@ void Declaration::declare_endings(Flags& flags) {
   add(flags.beat_timeout, "--beat-timeout", "SECONDS|auto", beat_timeout,
       "Heartbeat timeout of workers that send heartbeats")
       .choices = {"auto"};
+  add(flags.hang_timeout, "--hang-timeout", "SECONDS|off", hang_timeout,
+      "Capture all stacks and end the round if no rank makes progress for this long "
+      "(default: off)")
+      .choices = {"off"};
+  add(flags.probe, "--probe", "WHEN", any_text,
+      "Let cpprun read the stacks of workers: auto (default: with --hang-timeout), on, off")
+      .choices = {"auto", "on", "off"};
   add(flags.signals_to_handle, "--signals-to-handle", "NAMES", any_text,
       "Signals that end the job (default: SIGTERM,SIGINT,SIGHUP,SIGQUIT)")
       .choices = {"SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"};

@@ -5,16 +5,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 
 #include "launcher/failure/causes.h"
 #include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
+#include "rendezvous/command_line.h"
 #include "rendezvous/endpoint.h"
 
 namespace cpprun {
+
+namespace bounds {
+// The smallest limit for a log file: a page of text has to fit.
+inline constexpr std::uint64_t log_file_bytes_least = 4096;
+}  // namespace bounds
 
 namespace {
 
@@ -100,6 +109,38 @@ Result<HeartbeatTimeout> beat_timeout(const std::string& given) {
   if (seconds && *seconds >= std::chrono::seconds(1)) return HeartbeatTimeout{.fixed = *seconds};
   return failure(fmt::format("={} is neither auto nor a number of seconds from 1 to {}",
                              trimmed(given), static_cast<int>(policy_seconds_max)));
+}
+
+Result<Duration> hang_timeout(const std::string& given) {
+  if (trimmed(given) == "off") return Duration{};
+  const auto seconds = policy_seconds(given);
+  if (seconds && *seconds >= std::chrono::seconds(1)) return *seconds;
+  return failure(fmt::format("={} is neither off nor a number of seconds from 1 to {}",
+                             trimmed(given), static_cast<int>(policy_seconds_max)));
+}
+
+Result<std::vector<std::string>> warm_modules(const std::string& given) {
+  if (const auto is_on = switch_value(trimmed(given))) {
+    return is_on.value() ? std::vector<std::string>{"torch"} : std::vector<std::string>{};
+  }
+  std::vector<std::string> modules;
+  for (const auto each : split(given, ',')) {
+    const auto name = trimmed(each);
+    const auto is_word = [](std::string_view word) {
+      return !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) == 0 &&
+             std::ranges::all_of(word, [](unsigned char byte) {
+               return std::isalnum(byte) != 0 || byte == '_' || byte >= 0x80;
+             });
+    };
+    if (!std::ranges::all_of(split(name, '.'), is_word)) {
+      return failure(
+          fmt::format("={}: \"{}\" is not the name of a Python module\n  hint: use on, "
+                      "off or a list such as torch,transformers",
+                      plain_line(given), plain_line(name)));
+    }
+    modules.emplace_back(name);
+  }
+  return modules;
 }
 
 Result<double> seconds_above_zero(const std::string& given) {
@@ -229,7 +270,7 @@ Result<std::vector<int>> local_ranks(const std::string& text) {
 Result<std::uint64_t> log_bytes(const std::string& text) {
   const auto bytes = byte_size(text);
   if (bytes && *bytes >= bounds::log_file_bytes_least) return *bytes;
-  return failure(fmt::format("={} is not a number of bytes from {}, such as 500000 or 64M", text,
+  return failure(fmt::format("={} is not a size of at least {} bytes, such as 500000 or 64M", text,
                              bounds::log_file_bytes_least));
 }
 

@@ -80,8 +80,10 @@ struct Flags {
   Flag<bool> use_env;
   Flag<bool> virtual_local_rank;
   Flag<std::string> numa_binding;
+  Flag<std::vector<std::string>> warm;  // empty: off
   // Failures and restarts
   Flag<RestartBudgets> max_restarts;
+  Flag<std::string> restart_scope;
   Flag<Duration> restart_backoff;
   Flag<Duration> restart_window;
   Flag<std::vector<int>> no_restart_codes;
@@ -89,10 +91,13 @@ struct Flags {
   Flag<int> max_no_progress;
   Flag<HostLimit> max_host_failures;
   Flag<std::string> restart_state;
+  Flag<std::string> on_failure;
   Flag<int> shutdown_timeout;
   Flag<std::string> signal_scope;
   Flag<std::string> stragglers;
   Flag<HeartbeatTimeout> beat_timeout;
+  Flag<Duration> hang_timeout;  // zero: off
+  Flag<std::string> probe;
   Flag<std::string> signals_to_handle;
   Flag<std::string> preemption_notice;
   Flag<std::string> report;
@@ -170,11 +175,13 @@ ValueReader<std::string> name_within(std::size_t bytes_max);
 Result<std::string> job_id(const std::string& text);
 Result<std::string> any_text(const std::string& text);
 Result<std::string> host_name(const std::string& text);
-Result<NodeRange> node_range(const std::string& text);            // "2", "2:4"
-Result<Duration> policy_seconds(const std::string& text);         // "30", "0.5"
-Result<HeartbeatTimeout> beat_timeout(const std::string& text);   // "60", "auto"
-Result<double> seconds_above_zero(const std::string& text);       // "0.1"
-Result<std::vector<int>> final_codes(const std::string& text);    // "2,SIGSEGV"
+Result<NodeRange> node_range(const std::string& text);                   // "2", "2:4"
+Result<Duration> policy_seconds(const std::string& text);                // "30", "0.5"
+Result<HeartbeatTimeout> beat_timeout(const std::string& text);          // "60", "auto"
+Result<Duration> hang_timeout(const std::string& text);                  // "60", "off"
+Result<std::vector<std::string>> warm_modules(const std::string& text);  // "on", "torch,numpy"
+Result<double> seconds_above_zero(const std::string& text);              // "0.1"
+Result<std::vector<int>> final_codes(const std::string& text);           // "2,SIGSEGV"
 Result<RestartBudgets> restart_budgets(const std::string& text);  // "3,hang=1,node=unlimited"
 Result<HostLimit> host_limit(const std::string& text);            // "3", "3/3600"
 Result<std::vector<int>> local_ranks(const std::string& text);    // "0,2"

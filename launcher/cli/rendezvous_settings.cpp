@@ -10,11 +10,11 @@
 
 #include "launcher/cli/settings.h"
 #include "launcher/plan/meeting_place.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/command_line.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 

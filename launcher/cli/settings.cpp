@@ -14,7 +14,7 @@
 #include "launcher/cli/rendezvous_settings.h"
 #include "launcher/plan/devices.h"
 #include "launcher/scheduler/scheduler_facts.h"
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/secure/secret.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
@@ -280,6 +280,7 @@ void read_worker_settings(SettingReader& reader, const CommandLine& line, Config
   if (const auto& binding = flags.numa_binding.value) {
     config.numa_binding = numa_binding_named(*binding);
   }
+  config.warm_modules = flags.warm.value.value_or(std::vector<std::string>{});
 }
 
 namespace {
@@ -486,12 +487,46 @@ void read_restarts(SettingReader& reader, Config& config) {
     if (config.restarts.may_restart() || !flag.given) return;
     reader.note(flag, " has no effect without --max-restarts");
   };
+  const auto& scope = flags.restart_scope;
+  if (scope.value == "worker") {
+    config.restarts.scope = RestartScope::worker;
+    check(scope);
+    const auto& timeout = flags.hang_timeout;
+    if (timeout.value && *timeout.value > Duration{}) {
+      reader.report_error(timeout,
+                          " finds hangs of a whole job, and {} is for independent workers\n  hint: "
+                          "use --beat-timeout, which checks each worker",
+                          "--restart-scope=worker");
+    }
+    // Independent workers make progress of their own.
+    const auto& fruitless = flags.max_no_progress;
+    if (fruitless.value.value_or(0) > 0) {
+      reader.report_error(fruitless,
+                          " measures the progress of a whole job, and {} is for independent "
+                          "workers\n  hint: use --restart-window, which limits how often they fail",
+                          "--restart-scope=worker");
+    }
+  } else if (scope.value && *scope.value != "job") {
+    reader.report_error(scope, "=\"{}\" is invalid; expected job or worker", *scope.value);
+  }
   check(flags.restart_backoff);
   check(flags.restart_window);
   check(flags.no_restart_codes);
   check(flags.max_no_progress);
   check(flags.restart_state);
   config.restart_state_file = flags.restart_state.value.value_or("");
+  const auto& on_failure = flags.on_failure;
+  config.restarts.reconfigures = on_failure.value == "reconfigure";
+  if (on_failure.value && !config.restarts.reconfigures && on_failure.value != "restart") {
+    reader.report_error(on_failure, "=\"{}\" is invalid; expected restart or reconfigure",
+                        *on_failure.value);
+  }
+  if (config.restarts.reconfigures && config.restarts.scope == RestartScope::worker) {
+    reader.report_error(on_failure,
+                        "=reconfigure is for workers of one process group, and {} for independent "
+                        "ones\n  hint: use one of them",
+                        "--restart-scope=worker");
+  }
 }
 
 void read_signals(SettingReader& reader, Config& config) {
@@ -537,6 +572,20 @@ void read_scopes(SettingReader& reader, Config& config) {
   }
 }
 
+void read_hangs(SettingReader& reader, Config& config) {
+  const auto& timeout = reader.flags().hang_timeout.value;
+  if (timeout && *timeout > Duration{}) config.hang_timeout = *timeout;
+  const auto& probe = reader.flags().probe;
+  if (!probe.value || *probe.value == "auto") return;
+  if (*probe.value == "on") {
+    config.probe = Probe::on;
+  } else if (*probe.value == "off") {
+    config.probe = Probe::off;
+  } else {
+    reader.report_error(probe, "=\"{}\" is invalid; expected auto, on or off", *probe.value);
+  }
+}
+
 void read_status_access(SettingReader& reader, Config& config) {
   const auto& flag = reader.flags().status_access;
   if (!flag.value) return;
@@ -549,6 +598,7 @@ void read_status_access(SettingReader& reader, Config& config) {
 
 void read_ending_settings(SettingReader& reader, const TextFile& read_file, Config& config) {
   config.beat_timeout = reader.flags().beat_timeout.value;
+  read_hangs(reader, config);
   config.preemption_notice = reader.flags().preemption_notice.value.value_or("");
   read_restarts(reader, config);
   read_grace(reader, read_file, config);
@@ -572,8 +622,8 @@ StoreWay store_way(SettingReader& reader) {
   if (*kind.value != "direct") {
     reader.report_error(kind,
                         "={} is invalid; expected local (workers reach the store through cpprun on "
-                        "their node; the default with a secret) or direct (workers connect to the "
-                        "master; the default without a secret)",
+                        "their node; the default with a secret, several cpprunds or etcd) or "
+                        "direct (workers connect to the master; otherwise the default)",
                         *kind.value);
   }
   return StoreWay::direct;

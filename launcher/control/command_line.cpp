@@ -9,6 +9,7 @@
 #include "launcher/control/text.h"
 #include "proto/bounds.h"
 #include "proto/secure/secret.h"
+#include "proto/text.h"
 #include "rendezvous/command_pages.h"
 #include "rendezvous/endpoint.h"
 
@@ -25,7 +26,7 @@ constexpr std::string_view help_end =
     "response, result unknown. `wait` exits with the job's exit code.\n"
     "\n"
     "  cpprunctl ls                         your jobs on this machine\n"
-    "  cpprunctl top                        one job, refreshed every second\n"
+    "  cpprunctl top                        a job, or all jobs, refreshed every second\n"
     "  cpprunctl events -f train            events of the job whose name starts with train\n"
     "  cpprunctl drain node-7 --reason \"ECC errors\"\n"
     "  cpprunctl exclude node-7 --for 2h\n"
@@ -154,6 +155,11 @@ class ControlLine {
         .flag("-f,--follow", "Wait for new events", options_.follows);
     add_for_job(CommandKind::report, "report", "Show what failed, and why",
                 "cpprunctl report train");
+    add_for_job(CommandKind::stacks, "stacks",
+                "Show what all workers do: their stacks, and the rank that the others wait for",
+                "cpprunctl stacks train")
+        .option("--rank", "N", "Show only the group that contains rank N", text_into(rank_))
+        .flag("--native", "Show frames of C and C++ as well", options_.native);
     add_for_job(CommandKind::wait, "wait", "Wait for the job to end, and exit with its exit code",
                 "cpprunctl wait train && ./evaluate.sh");
     add(CommandKind::view, "view",
@@ -187,6 +193,12 @@ class ControlLine {
             "cpprunctl drain node-7 --reason \"ECC errors\"")
             .argument("NODE|HOST", "HOST", "Rank or host name of the node", options_.subject)
             .option("--job", "JOB", "Full name of the job", job()));
+    take_reason(add_for_job(CommandKind::upgrade_agent, "upgrade-agent",
+                            "Replace the agents of a job by the installed version; workers run on",
+                            "cpprunctl upgrade-agent train --node node-7")
+                    .option("--node", "NODE|HOST",
+                            "Only the agent of this node (default: all, in turn)",
+                            text_into(options_.subject)));
     const auto add_for_host = [this](CommandKind kind, std::string_view name, std::string_view help,
                                      std::string_view example) {
       auto command = add(kind, name, help, example);
@@ -214,7 +226,7 @@ class ControlLine {
     policy.argument("simulate", "WORD", "Always \"simulate\"", simulate_)
         .argument("POLICY", "FILE", "File with the policy, as for cpprun --config",
                   options_.subject)
-        .option("--trace", "FILE", "File from --events or --report, or with invented failures",
+        .option("--trace", "FILE", "File from --events or --report, or written by hand",
                 text_into(options_.trace), true)
         .option("--job", "JOB", "The job, if the trace has several", job());
     auto& action = program_.commands.back().subjects.front();
@@ -275,6 +287,12 @@ class ControlLine {
       if (!length) return misuse("--for: " + length.error().reason);
       options_.for_seconds = *length;
     }
+    if (!rank_.empty()) {
+      options_.rank = exact_number<int>(rank_);
+      if (!options_.rank || *options_.rank < 0) {
+        return misuse(fmt::format("--rank: \"{}\" is not a rank", rank_));
+      }
+    }
     if (const auto why = wrong_with_secrets(); !why.empty()) return misuse(why);
     if (const auto why = wrong_with_doctor(); !why.empty()) return misuse(why);
     if (const auto why = wrong_with_view(); !why.empty()) return misuse(why);
@@ -321,6 +339,7 @@ class ControlLine {
   ControlOptions options_;
   std::string address_;
   std::string length_;
+  std::string rank_;
   std::string simulate_;
   bool reads_ = false;
 };

@@ -21,6 +21,7 @@ enum class CommandKind {
   top,
   events,
   report,
+  stacks,
   simulate,
   doctor,
   view,
@@ -35,6 +36,7 @@ enum class CommandKind {
   include,
   forget,
   handover,
+  upgrade_agent,
   // Commands that write secrets and tokens.
   keygen,
   token,
@@ -67,8 +69,10 @@ struct ControlOptions {
   std::string reason = {};
   std::string signal = {};
   std::optional<std::int64_t> for_seconds = {};
-  std::string output = {};  // where `view` writes the page; "-": standard output
-  bool follows = false;     // print events as they happen
+  std::string output = {};       // where `view` writes the page; "-": standard output
+  std::optional<int> rank = {};  // show the stack of this rank only
+  bool native = false;           // stacks: frames of C and C++ as well
+  bool follows = false;          // print events as they happen
   bool as_json = false;
   bool names_alone = false;  // for `ls`: print only the names
   bool whole_name = false;   // `job` is the full name of a job already found

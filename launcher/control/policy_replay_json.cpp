@@ -276,7 +276,7 @@ Result<PolicyTrace> read_policy_trace(std::string_view text, std::string_view jo
                                *jobs.begin()));
   }
   if (!jobs.empty() && !invented.failures.empty()) {
-    return failure("the trace mixes events and invented failures; use only one kind");
+    return failure("the trace mixes events and failures written by hand; use only one kind");
   }
   if (jobs.empty() && invented.failures.empty()) {
     return failure(job.empty() ? std::string("the trace is empty")

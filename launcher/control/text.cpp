@@ -289,14 +289,15 @@ std::string role_line(const DaemonView& daemon) {
   const std::string own = fmt::format("cpprund {} ({})", called_at(daemon.name, daemon.place),
                                       plain_line(daemon.version));
   if (daemon.leads) {
+    const std::string_view leads = daemon.since ? "has been the leader" : "is the leader";
     const bool is_alone = !daemon.has_etcd && daemon.standbys.empty();
-    if (is_alone) return fmt::format("{} is the leader{}, without a standby\n", own, length);
-    return fmt::format("{} is the leader, in epoch {}{}\n", own, daemon.epoch, length);
+    if (is_alone) return fmt::format("{} {}{}, without a standby\n", own, leads, length);
+    return fmt::format("{} {}{} (epoch {})\n", own, leads, length, daemon.epoch);
   }
   if (daemon.leader.empty()) return own + " is a standby, no known leader\n";
-  return fmt::format("{} is a standby, {}; the jobs are on the leader {}, in epoch {}{}\n", own,
+  return fmt::format("{} is a standby, {}; the jobs are on {}, the leader{} (epoch {})\n", own,
                      daemon.is_in_sync ? "in sync" : "not yet in sync",
-                     called_at(daemon.leader, daemon.leader_address), daemon.epoch, length);
+                     called_at(daemon.leader, daemon.leader_address), length, daemon.epoch);
 }
 
 std::string standby_line(const StandbyView& standby) {
@@ -403,6 +404,55 @@ std::string failure_story(const JobView& job, const Canvas& canvas) {
   if (failed == 0 && !job.root) text += "\nno worker of this job has failed\n";
   // A failure before any recorded round is known only from the end of the job.
   if (failed == 0 && job.root) text += "\nat the end of the job: " + about(*job.root, 0, canvas);
+  return text;
+}
+
+namespace {
+
+std::string frames_text(const std::vector<hang::Frame>& stack) {
+  std::string text;
+  std::size_t width = 0;
+  for (const hang::Frame& frame : stack) width = std::max(width, frame.function.size());
+  for (const hang::Frame& frame : stack) {
+    std::string line = "  " + frame.function;
+    if (!frame.file.empty()) {
+      line.append(width - frame.function.size() + 2, ' ');
+      line += frame.line == 0 ? frame.file : fmt::format("{}:{}", frame.file, frame.line);
+    }
+    text += plain_line(line) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string stacks_text(const CaptureView& capture, std::optional<int> rank) {
+  std::string text;
+  if (!rank) text += plain_line(capture.verdict) + "\n";
+  bool is_found = false;
+  for (const hang::Cluster& each : capture.evidence.clusters) {
+    if (rank && !each.ranks.has(Rank{*rank})) continue;
+    is_found = true;
+    text += "\n" + plain_line(hang::text_of(each)) + "\n";
+    text += frames_text(each.stack);
+    if (each.native_stack.empty()) continue;
+    text += fmt::format("  C and C++ of rank {}:\n", each.ranks.first().value);
+    text += frames_text(each.native_stack);
+  }
+  if (rank && !is_found) text += fmt::format("no data for rank {}\n", *rank);
+  for (const hang::Unread& each : capture.evidence.unread) {
+    if (rank && !each.ranks.has(Rank{*rank})) continue;
+    const bool has_probe = each.reason.find(hang::no_debug_server) == std::string::npos;
+    text += fmt::format(
+        "\nrank{} {}: {}\n", each.ranks.count() == 1 ? "" : "s", each.ranks.to_text(),
+        has_probe ? "not read: " + plain_line(each.reason) : "no Python stack (no probe)");
+    if (!has_probe) text += "  hint: start the job with --probe=on\n";
+  }
+  for (const std::string& each : capture.silent_nodes) {
+    text += fmt::format(
+        "\nno stacks from {} (no answer in time, disconnected, or an earlier version of cpprun)\n",
+        plain_line(each));
+  }
   return text;
 }
 

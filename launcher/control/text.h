@@ -63,6 +63,10 @@ std::string warnings_text(const std::vector<std::string>& warnings, const Canvas
 // What failed in a job and why, as far as its coordinator knows: the report of a running job.
 std::string failure_story(const JobView& job, const Canvas& canvas);
 
+// The verdict, the clusters with their stacks, and what could not be read. With `rank`, only the
+// cluster of that rank.
+std::string stacks_text(const CaptureView& capture, std::optional<int> rank);
+
 // For keygen: names of secrets and messages about them.
 
 using IdBytes = std::array<unsigned char, 6>;

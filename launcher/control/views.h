@@ -13,6 +13,7 @@
 #include "launcher/control/command_line.h"
 #include "launcher/table.h"
 #include "proto/result.h"
+#include "rendezvous/hang/evidence.h"
 
 namespace cpprun {
 
@@ -98,6 +99,13 @@ struct StatsView {
   std::optional<double> gpu_used_bytes = {};    // the sum of their GPUs
 };
 
+struct UpgradeView {
+  std::uint64_t number = 0;
+  std::string version;
+  std::string error;  // empty: it was done
+  double took = 0;
+};
+
 struct NodeView {
   std::string host;
   std::optional<int> node = {};
@@ -111,6 +119,7 @@ struct NodeView {
   int workers = 0;
   std::optional<int> base_rank = {};
   std::string role;
+  std::optional<UpgradeView> upgrade = {};  // the latest of its agent
   StatsView figures;
 };
 
@@ -157,6 +166,16 @@ struct DaemonView {
   std::vector<std::string> warnings;
 };
 
+// What the workers of a job were doing when their stacks were captured.
+struct CaptureView {
+  std::int64_t number = 0;  // 0: they never were
+  std::int64_t round = 0;
+  int world_size = 0;
+  std::string verdict;
+  std::vector<std::string> silent_nodes;
+  hang::Evidence evidence = {};
+};
+
 // From a coordinator's JSON to what people and scripts see.
 
 struct JobsView {
@@ -167,6 +186,7 @@ struct JobsView {
 Result<JobsView> jobs_view(std::string_view text);
 Result<JobView> job_view(std::string_view text);
 Result<NodesView> nodes_view(std::string_view text);
+Result<CaptureView> capture_view(std::string_view text);
 
 // The content of a command's reply: what was done, or why it was rejected.
 std::string said_in(std::string_view text);

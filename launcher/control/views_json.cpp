@@ -19,6 +19,7 @@
 #include "proto/parse_json.h"
 #include "proto/result.h"
 #include "proto/text.h"
+#include "rendezvous/hang/evidence_json.h"
 #include "rendezvous/status/page.h"
 
 namespace cpprun {
@@ -87,7 +88,11 @@ struct ViewFormat {
     f("silence", node.silence), f("connected", node.is_connected), f("leaving", node.is_leaving);
     f("hosts_coordinator", node.hosts_coordinator), f("pid", node.pid);
     f("workers", node.workers), f("base_rank", node.base_rank), f("role", node.role);
-    f("ranks", node.figures);
+    f("upgrade", node.upgrade), f("ranks", node.figures);
+  }
+  void fields(auto& f, UpgradeView& upgrade) const {
+    f("number", upgrade.number), f("version", upgrade.version), f("error", upgrade.error);
+    f("took", upgrade.took);
   }
   void fields(auto& f, JobsView& view) const {
     double now = 0;
@@ -105,6 +110,10 @@ struct ViewFormat {
   void fields(auto& f, ChangeView& change) const {
     f("time", change.time), f("from_name", change.from), f("to_name", change.to);
     f("reason", change.reason), f("silence", change.silence);
+  }
+  void fields(auto& f, CaptureView& capture) const {
+    f("number", capture.number), f("round", capture.round), f("world_size", capture.world_size);
+    f("verdict", capture.verdict), f("silent_nodes", capture.silent_nodes);
   }
   void fields(auto& f, DaemonView& view) const {
     std::string role;
@@ -209,7 +218,7 @@ Result<View> view_of(std::string_view text, const char* mark, bool is_list) {
   const OrderedJson json = parsed(text);
   const OrderedJson& marked = member_or_null(json, mark);
   if (marked.is_null() || (is_list && !marked.is_array())) {
-    return failure("the response is not JSON from a coordinator (is that a cpprun port?)");
+    return failure("the response is not from a coordinator; check that this is a cpprun's port");
   }
   return value_of_json<View>(ViewFormat{}, json);
 }
@@ -251,6 +260,19 @@ Result<NodesView> nodes_view(std::string_view text) {
   return view_of<NodesView>(text, "nodes", /*is_list=*/true);
 }
 
+Result<CaptureView> capture_view(std::string_view text) {
+  constexpr std::size_t entries_max = 100'000;  // of a job of ten thousand ranks
+  const auto json = parsed(text);
+  const auto& capture = member_or_null(json, "capture");
+  if (capture.is_null()) return CaptureView{};
+  auto view = view_of<CaptureView>(text_of_json(capture), "number", /*is_list=*/false);
+  if (!view) return view;
+  auto evidence = hang::parse_evidence(text_of_json(capture), entries_max);
+  if (!evidence) return tl::unexpected(evidence.error());
+  view->evidence = std::move(*evidence);
+  return view;
+}
+
 std::string said_in(std::string_view text) {
   return text_at(parsed(text), "said");
 }
@@ -265,7 +287,10 @@ std::string order_json(const ControlOptions& options) {
   OrderedJson json = OrderedJson::object();
   if (!options.reason.empty()) json["reason"] = options.reason;
   if (!options.signal.empty()) json["signal"] = options.signal;
-  if (options.kind == CommandKind::drain) json["node"] = options.subject;
+  if (options.native) json["native"] = true;
+  const bool is_about_node =
+      options.kind == CommandKind::drain || options.kind == CommandKind::upgrade_agent;
+  if (is_about_node) json["node"] = options.subject;
   const bool is_about_host =
       options.kind == CommandKind::exclude || options.kind == CommandKind::include;
   if (is_about_host && !options.job.empty()) json["job"] = options.job;
@@ -325,10 +350,11 @@ Result<std::string> report_page(std::string_view report) {
                          !text_at(json, "job").empty() && !text_at(json, "state").empty();
   if (!is_report) return failure("not a report of cpprun --report");
   if (const auto version = value_at<int>(json, "version"); version != 1) {
-    return failure(fmt::format(
-        "report version {}, but this cpprunctl reads version 1; use the cpprunctl of the cpprun "
-        "that wrote it",
-        version));
+    return failure(
+        fmt::format("the report has version {}, but this cpprunctl reads version 1; use the "
+                    "cpprunctl of the cpprun "
+                    "that wrote it",
+                    version));
   }
   json["command"] = public_command_text(value_at<std::vector<std::string>>(json, "program"));
   json.erase("program");
@@ -446,6 +472,9 @@ std::string words_of(const std::string& name, const OrderedJson& json) {
     return fmt::format("rank {}: {} (pid {})", said("rank"), ending_of(json), said("pid"));
   }
   if (name == "worker_failed") return failure_line(member_or_null(json, "failure"));
+  if (name == "worker_restarting") {
+    return fmt::format("rank {} alone: {}", said("rank"), said("reason"));
+  }
   if (name.starts_with("node_")) return changed_node(json);
   // "keeper" before 0.1.0.
   if (name == "coordinator_note" || name == "keeper") return said("text");

@@ -31,6 +31,12 @@ struct ExchangeFormat {
     f("processes", facts.limits.processes), f("shared_memory", facts.shared_memory);
     f("temporary", facts.temporary), f("asked", facts.asked), f("answered", facts.answered);
     f("port", facts.port), f("why_no_port", facts.why_no_port), f("greeting", facts.greeting);
+    f.where_known("stacks", facts.stacks);
+  }
+  void fields(auto& f, Of<StackSources> auto& stacks) const {
+    f("python", stacks.python), f("torch", stacks.torch), f("py_spy", stacks.has_py_spy);
+    f("libdw_refusal", stacks.libdw_refusal), f("ptrace_refusal", stacks.ptrace_refusal);
+    f("ptrace_scope", stacks.ptrace_scope);
   }
   void fields(auto& f, Of<Dialed> auto& dialed) const {
     f("number", dialed.number), f("addresses", dialed.addresses);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/hang/python_memory.h"
 #include "proto/text.h"
 #include "rendezvous/endpoint.h"
 
@@ -300,6 +301,59 @@ std::string host_table(const std::vector<ExaminedHost>& hosts, const Canvas& can
   return table_text(table, {.width = 0, .has_colour = canvas.has_colour});
 }
 
+// "2.13.0+cpu" is 2 and 13.
+bool is_older(std::string_view version, int major, int minor) {
+  const int first = leading_number<int>(version).value_or(0);
+  const auto dot = version.find('.');
+  const auto rest = dot == std::string_view::npos ? "" : version.substr(dot + 1);
+  return std::pair(first, leading_number<int>(rest).value_or(0)) < std::pair(major, minor);
+}
+
+std::string probe_text(const StackSources& stacks) {
+  if (stacks.python.empty()) return "no Python";
+  if (stacks.torch.empty()) return fmt::format("no PyTorch (Python {})", stacks.python);
+  const auto versions = fmt::format("PyTorch {}, Python {}", stacks.torch, stacks.python);
+  if (is_older(stacks.torch, 2, 4)) return fmt::format("no ({}; needs PyTorch 2.4)", versions);
+  if (is_older(stacks.torch, 2, 9)) {
+    return fmt::format("stacks only ({}; operations need PyTorch 2.9)", versions);
+  }
+  return fmt::format("yes ({})", versions);
+}
+
+std::string ptrace_text(const StackSources& stacks) {
+  const auto scope =
+      stacks.ptrace_scope ? fmt::format("ptrace_scope {}", *stacks.ptrace_scope) : std::string();
+  if (!stacks.ptrace_refusal.empty()) {
+    return fmt::format("no ({}{}{})", stacks.ptrace_refusal, scope.empty() ? "" : "; ", scope);
+  }
+  return stacks.ptrace_scope == 1 ? fmt::format("yes, except with --probe=off ({})", scope) : "yes";
+}
+
+// cpprun itself reads the memory of some releases, with the same permission.
+std::string py_spy_text(const StackSources& stacks) {
+  if (stacks.has_py_spy) return "yes";
+  const bool is_read = hang::has_known_layout(stacks.python) && stacks.ptrace_refusal.empty();
+  return is_read ? fmt::format("not needed (Python {})", stacks.python) : "not on PATH";
+}
+
+// What cpprun can read of workers that hang. /proc is always readable.
+std::string sources_table(const std::vector<ExaminedHost>& hosts, const Canvas& canvas) {
+  Table table{.columns = {{"HOST"}, {"PROBE"}, {"PY-SPY"}, {"LIBDW"}, {"PTRACE"}}, .rows = {}};
+  for (const auto& host : hosts) {
+    if (!host.facts || !host.facts->stacks) continue;
+    const StackSources& stacks = *host.facts->stacks;
+    table.rows.push_back(
+        {{title_of(host)},
+         {probe_text(stacks)},
+         {py_spy_text(stacks)},
+         {stacks.libdw_refusal.empty() ? "yes" : "no (" + stacks.libdw_refusal + ")"},
+         {ptrace_text(stacks)}});
+  }
+  if (table.rows.empty()) return {};
+  return "\nstacks of workers that hang, besides /proc:\n" +
+         table_text(table, {.width = 0, .has_colour = canvas.has_colour});
+}
+
 std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
   std::size_t tried = 0;
   for (const auto& host : hosts) tried += host.dialed.size();
@@ -315,8 +369,9 @@ std::string pairs_text(const std::vector<ExaminedHost>& hosts) {
 
 std::string doctor_text(const std::vector<ExaminedHost>& hosts,
                         const std::vector<Finding>& findings, const Canvas& canvas) {
-  std::string text = host_table(hosts, canvas) + pairs_text(hosts);
-  if (findings.empty()) return text + "no problems found\n";
+  const std::string sources = sources_table(hosts, canvas);
+  std::string text = host_table(hosts, canvas) + pairs_text(hosts) + sources;
+  if (findings.empty()) return text + (sources.empty() ? "" : "\n") + "no problems found\n";
   text += fmt::format("\n{} finding{}:\n", findings.size(), findings.size() == 1 ? "" : "s");
   for (const auto& finding : findings) {
     text += fmt::format("  {} {}\n",

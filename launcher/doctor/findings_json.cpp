@@ -48,7 +48,12 @@ struct FindingsFormat {
     f("open_files_max", facts.limits.open_files), f("processes_max", facts.limits.processes);
     f("locked_bytes_max", facts.limits.locked_bytes), f("infiniband", facts.has_infiniband);
     f("shared_memory", facts.shared_memory), f("temporary", facts.temporary);
-    f("port", OrNull{facts.port});
+    f("port", OrNull{facts.port}), f.where_known("stacks", facts.stacks);
+  }
+  void fields(auto& f, const StackSources& stacks) const {
+    f("python", OrNull{stacks.python}), f("torch", OrNull{stacks.torch});
+    f("py_spy", stacks.has_py_spy), f("libdw_refusal", OrNull{stacks.libdw_refusal});
+    f("ptrace_refusal", OrNull{stacks.ptrace_refusal}), f("ptrace_scope", stacks.ptrace_scope);
   }
   void fields(auto& f, const ExaminedHost& host) const {
     f("name", title_of(host)), f("address", OrNull{host.address});

@@ -73,7 +73,7 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"stale_mount", "a network file system became unavailable",
      "remount it on that node; reopen files that were replaced on the server"},
     {"file_missing", "a file was not found",
-     "check the path on that node; relative paths start in the directory cpprun was started in"},
+     "check the path on that node; relative paths start at the directory where cpprun was started"},
     {"permission_denied", "permission denied for a file or port",
      "check owner and mode on that node, and the user that runs the job"},
     {"file_too_large", "a file exceeded the size limit",
@@ -110,8 +110,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"cuda_too_new", "the GPU or its driver does not support this build of torch",
      "install a newer driver, or a torch built for this GPU and driver"},
     {"cuda_device_number", "a GPU number is invalid or used twice",
-     "use LOCAL_RANK as the device number, and start at most one worker per GPU "
-     "(--nproc-per-node)"},
+     "use LOCAL_RANK as the device number (torch.cuda.set_device, or device_id of "
+     "init_process_group), and start at most one worker per GPU (--nproc-per-node)"},
     {"cuda_fault", "a GPU kernel failed",
      "rerun with CUDA_LAUNCH_BLOCKING=1 to see which; the usual cause is an index out of range"},
     {"gpu_broken", "the GPU reported a hardware error",
@@ -120,8 +120,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "build for the oldest CPU in the cluster (-march), or install a build for it"},
     // --- the network itself ---------------------------------------------------------------------
     {"address_in_use", "a port or address is already in use",
-     "stop the process that listens there (ss -ltnp), or choose another port; let cpprun host the "
-     "store with --standalone or port 0"},
+     "stop the process that listens there (ss -ltnp), or choose another port; for a job on one "
+     "machine, use --standalone, which takes a free port"},
     {"network_interface", "the configured network interface has no address on this node",
      "correct GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME (see ip addr), or unset it to let cpprun "
      "choose"},
@@ -141,7 +141,9 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"peer_gone", "a peer closed the connection",
      "see the rank that exited first; this rank only lost its connection", true},
     {"peer_silent", "a peer did not respond in time",
-     "check which rank hung, was late or had exited; init_process_group sets the timeout", true},
+     "run cpprunctl stacks while the job hangs, or start it with --hang-timeout: both name the "
+     "rank that the others wait for; init_process_group sets the timeout",
+     true},
     {"store_gone", "the job's store was closed",
      "see the rank or node that exited first; the store closes when the round ends", true},
     {"pipe_closed", "write to a closed pipe or connection",
@@ -185,6 +187,9 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"hung", "the worker stopped sending heartbeats",
      "check where it hung, and the end of its output; if a step, an evaluation or a checkpoint may "
      "take that long, raise --beat-timeout"},
+    {"no_progress", "no rank made progress",
+     "see the verdict and the stacks above; if a step can take that long without output, I/O or "
+     "CPU use, raise --hang-timeout"},
     {"stuck_in_kernel", "the process is in uninterruptible sleep and ignores SIGKILL",
      "check dmesg for a hung driver or disk; the process ends only when the device responds or the "
      "node reboots"},
@@ -410,14 +415,35 @@ Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_ou
   return said_why ? verdict : Verdict{"told_to_end", ""};
 }
 
+bool matches(const WordRule& rule, std::string_view line) {
+  const bool wants_more = !rule.also.front().empty();
+  return has_one(line, rule.said) && (!wants_more || has_one(line, rule.also));
+}
+
 }  // namespace
 
 std::string_view cause_of_words(std::string_view line) {
-  for (const WordRule& rule : word_rules()) {
-    const bool wants_more = !rule.also.front().empty();
-    if (has_one(line, rule.said) && (!wants_more || has_one(line, rule.also))) return rule.cause;
+  const auto rules = word_rules();
+  const auto rule =
+      std::ranges::find_if(rules, [line](const auto& each) { return matches(each, line); });
+  return rule == rules.end() ? std::string_view() : rule->cause;
+}
+
+bool shows_timeout(std::string_view line) {
+  const auto says_so = [line](const WordRule& rule) {
+    return rule.is_timeout && matches(rule, line);
+  };
+  return std::ranges::any_of(word_rules(), says_so) && !is_remark(line);
+}
+
+bool gave_up_waiting(const std::vector<std::string>& lines, bool has_exited) {
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (is_remark(*line)) continue;
+    const Cause* const cause = find_cause(cause_of_words(*line));
+    if ((cause != nullptr && cause->consequence) || shows_timeout(*line)) return true;
+    if (!has_exited) return false;
   }
-  return "";
+  return false;
 }
 
 std::string python_exception(const std::vector<std::string>& lines) {
@@ -443,7 +469,7 @@ bool comes_of_stray_interface(const Verdict& verdict, const link::ExitStatus& st
 Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
   const auto& outcome = evidence.outcome;
   const auto& around = evidence.host_facts;
-  if (outcome.hung_for) return {"hung", ""};
+  if (outcome.hung_for) return {outcome.verdict.empty() ? "hung" : "no_progress", ""};
   if (outcome.good()) return {};
   if (outcome.given_up) return {"stuck_in_kernel", ""};
   if (outcome.spawn_error) return {by_start(*outcome.spawn_error, around), ""};
@@ -562,17 +588,25 @@ constexpr auto about_words = std::to_array<WordRule>({
     {"pipe_closed", {"Broken pipe", "BrokenPipeError"}},
     {"peer_gone", {"ProcessGroupGloo", "gloo", "c10d", "tcp/pair.cc"}, {"Connection refused"}},
     {"peer_silent",
-     {"Watchdog caught collective operation timeout", "failed to pass monitoredBarrier",
-      "Timeout waiting for key", "but received errors"}},
+     {"Watchdog caught collective operation timeout", "due to a collective timeout",
+      "failed to pass monitoredBarrier", "Application timeout caused pair closure",
+      "Aborting process due to timeout"},
+     {},
+     /*is_timeout=*/true},
+    {"peer_silent", {"Operation timed out after"}, {"NCCL", "nccl"}, /*is_timeout=*/true},
     {"peer_silent",
      {"Timed out waiting", "timed out waiting"},
-     {"recv operation", "send operation"}},
-    {"peer_silent", {"gloo", "Gloo"}, {"Connect timeout", "timed out", "Timed out"}},
+     {"recv operation", "send operation"},
+     /*is_timeout=*/true},
+    {"peer_silent",
+     {"gloo", "Gloo"},
+     {"Connect timeout", "timed out", "Timed out"},
+     /*is_timeout=*/true},
+    {"peer_silent", {"Timeout waiting for key", "but received errors"}},
     {"told_to_end", {"SignalException", "got signal: 15"}},
     // --- disagreements between ranks ------------------------------------------------------------
-    {"peer_missing",
-     {"wait timeout after", "waiting for clients.", "Socket Timeout", "clients joined",
-      "Timed out after"}},
+    {"peer_missing", {"wait timeout after", "clients joined"}, {}, /*is_timeout=*/true},
+    {"peer_missing", {"waiting for clients.", "Socket Timeout", "Timed out after"}},
     {"world_disagrees",
      {"rank < size", "is not less than world size", "world_size mismatch", "WORLD_SIZE",
       "invalid rank", "Invalid rank"},

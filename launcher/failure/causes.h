@@ -59,6 +59,7 @@ struct WordRule {
   std::string_view cause;
   std::array<std::string_view, 6> said = {};  // the line contains one of these
   std::array<std::string_view, 6> also = {};  // and, if any are given, one of these
+  bool is_timeout = false;                    // PyTorch has waited for other ranks for too long
 };
 
 std::span<const EndRule> end_rules();
@@ -86,5 +87,10 @@ std::string python_exception(const std::vector<std::string>& lines);
 
 // The cause that a line of output points to; empty if no rule matches.
 std::string_view cause_of_words(std::string_view line);
+// Whether a line says that a process group of PyTorch, its watchdog or its store timed out. Cheap.
+bool shows_timeout(std::string_view line);
+// Whether the last lines of a worker say that it gave up waiting for other ranks: that is the last
+// line or, of a worker that has exited, any.
+bool gave_up_waiting(const std::vector<std::string>& lines, bool has_exited);
 
 }  // namespace cpprun

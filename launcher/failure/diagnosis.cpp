@@ -9,11 +9,12 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/failure/bounds.h"
 #include "launcher/failure/causes.h"
 #include "launcher/failure/evidence.h"
 #include "launcher/output/lines.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -139,8 +140,12 @@ std::string to_text(const link::ExitStatus& status) {
 
 std::string to_text(const Outcome& outcome, const std::string& executable) {
   if (outcome.spawn_error) return not_started(*outcome.spawn_error, executable);
+  if (outcome.hung_for && !outcome.verdict.empty()) {
+    return fmt::format("stopped by cpprun: no rank made progress for {:.0f} s; {}",
+                       in_seconds(*outcome.hung_for), outcome.verdict);
+  }
   if (outcome.hung_for) {
-    return fmt::format("hung: no heartbeat for {:.3g} s; terminated by cpprun",
+    return fmt::format("hung: no heartbeat for {:.1f} s; terminated by cpprun",
                        in_seconds(*outcome.hung_for));
   }
   if (outcome.given_up) return "did not exit after SIGKILL and was abandoned";
@@ -200,8 +205,21 @@ bool had_its_own_end(const link::Failure& failure) {
 
 }  // namespace
 
+// After a restart alone, the end of the process before may have been noticed meanwhile.
+void PendingFailures::started(TimePoint now, LocalRank rank) {
+  started_.insert_or_assign(rank, now);
+  noticed_.erase(rank);
+}
+
 void PendingFailures::noticed(TimePoint now, LocalRank rank) {
   noticed_.emplace(rank, now);
+}
+
+void PendingFailures::restarted(LocalRank rank) {
+  started_.erase(rank);
+  noticed_.erase(rank);
+  told_ = 0;
+  told_a_cause_ = false;
 }
 
 std::optional<link::Failed> PendingFailures::first_to_leave(const std::vector<Outcome>& outcomes,
@@ -245,7 +263,8 @@ PendingFailures::Judged PendingFailures::judge(Evidence evidence, const Attempt&
 std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failure,
                                                      const Attempt& place) {
   const LocalRank rank = failure.local_rank;
-  if (awaited_.erase(rank) == 0 || told_ == bounds::failures_told_max) return std::nullopt;
+  const bool is_enough = told_ >= bounds::failures_told_max && !place.restarts_alone;
+  if (awaited_.erase(rank) == 0 || is_enough) return std::nullopt;
   const auto noticed = noticed_.find(rank);
   if (stopped_at_ && (noticed == noticed_.end() || noticed->second > *stopped_at_)) {
     return std::nullopt;
@@ -266,7 +285,8 @@ std::optional<link::Failed> PendingFailures::told_of(const link::Failure& failur
   }
   std::string& message = failed.failure.message;
   // The user reads the first failure's message. Later ones are only supplementary.
-  if (told_ > 0) message.resize(length_within(message, bounds::later_message_bytes_max));
+  if (told_ > 0 && !place.restarts_alone)
+    message.resize(length_within(message, bounds::later_message_bytes_max));
   ++told_;
   told_a_cause_ = told_a_cause_ || !failed.failure.consequence;
   return failed;

@@ -78,15 +78,20 @@ class PendingFailures {
     RoundNumber round;
     GroupRank group_rank;
     std::string host;
+    bool restarts_alone = false;  // each failure is reported: a worker waits for the reply
   };
 
-  void started(TimePoint now, LocalRank rank) { started_.emplace(rank, now); }
+  void started(TimePoint now, LocalRank rank);
   // A worker's process has ended or could not be started.
   void noticed(TimePoint now, LocalRank rank);
+  // That worker is started again alone. What failed until now did not end the attempt.
+  void restarted(LocalRank rank);
   // This node was asked to stop: workers that end later do not count as failures of the job.
   void stopped(TimePoint now) { stopped_at_ = now; }
   // This node has learned that the round is broken: failures it notices later were not first.
-  void drained(TimePoint now) { drained_at_ = now; }
+  void drained(TimePoint now) {
+    if (!drained_at_) drained_at_ = now;
+  }
   // Evidence for that worker is being collected.
   void asked(LocalRank rank) { awaited_.insert(rank); }
   bool complete() const { return awaited_.empty(); }

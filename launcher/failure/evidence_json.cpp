@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "launcher/failure/bounds.h"
 #include "launcher/failure/evidence.h"
 #include "launcher/output/lines.h"
-#include "proto/bounds.h"
 #include "proto/fields_json.h"
 #include "proto/parse_json.h"
 #include "proto/text.h"

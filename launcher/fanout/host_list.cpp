@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/host_list.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun {

@@ -36,6 +36,8 @@ class AsyncTask {
   // event loop with its result, or with nothing after a timeout. Requests made meanwhile run
   // afterwards, all in one batch.
   void ask(Look look, Told told);
+  // No request is running or waiting.
+  bool is_idle() const { return asked_.empty() && waiting_.empty(); }
 
  private:
   struct Question {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/logging.h"
 

@@ -3,11 +3,14 @@
 // Handles lines of worker output: cuts them (LineSplitter), keeps the last ones for the report
 // (LastLines), filters them, merges them on one console (LineMux), and makes them printable.
 
+#include <algorithm>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -42,6 +45,20 @@ class LineSplitter {
   // The unfinished line so far, for the console only. Valid until the next call.
   std::optional<Piece> show_unfinished();
 
+  // The state between two calls, for another object that continues.
+  struct State {
+    std::string kept = {};
+    std::size_t shown = 0;
+    bool inside_line = false;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  State state() const { return {kept_, shown_, inside_line_}; }
+  void resume(State state) {
+    kept_ = std::move(state.kept);
+    shown_ = std::min(state.shown, kept_.size());
+    inside_line_ = state.inside_line;
+  }
+
  private:
   std::size_t showable() const;
   void pass(std::string_view text, const Sink& sink);
@@ -61,6 +78,20 @@ class LastLines {
   // The beginning of the last line that is not empty, in the same form; at most `bytes_max` of what
   // was written. Cheap, whatever is kept.
   std::string last(std::size_t bytes_max) const;
+
+  // As in LineSplitter.
+  struct State {
+    std::deque<std::string> lines = {};
+    bool is_open = false;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  State state() const { return {lines_, open_}; }
+  void resume(State state) {
+    lines_ = std::move(state.lines);
+    bytes_ = 0;
+    for (const auto& line : lines_) bytes_ += line.size();
+    open_ = state.is_open && !lines_.empty();
+  }
 
  private:
   std::deque<std::string> lines_;
@@ -88,6 +119,10 @@ class LineMux {
   // Appends to `console` what to write for this piece, minus the part already shown. `speaker`
   // identifies the source.
   void add(int speaker, std::string_view prefix, const Piece& piece, std::string& console);
+
+  // As in LineSplitter.
+  std::optional<int> state() const { return inside_; }
+  void resume(std::optional<int> inside) { inside_ = inside; }
 
  private:
   std::optional<int> inside_;  // the speaker with an unfinished line on the console

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 

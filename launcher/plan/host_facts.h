@@ -31,6 +31,17 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+// What can be read of workers that hang (launcher/hang), and what permits it.
+struct StackSources {
+  std::string python;               // of workers; "3.14.0t" is free-threaded; empty: there is none
+  std::string torch;                // of its PyTorch; empty: it has none
+  bool has_py_spy = false;          // on PATH
+  std::string libdw_refusal;        // why it cannot be loaded; empty: it can
+  std::string ptrace_refusal;       // why not even a child can be traced; empty: it can
+  std::optional<int> ptrace_scope;  // Yama's; nullopt: it restricts nothing, or not this user
+  friend bool operator==(const StackSources&, const StackSources&) = default;
+};
+
 struct HostFacts {
   std::string host;     // the host's own name
   std::string version;  // of the cpprunctl that reports this
@@ -42,7 +53,8 @@ struct HostFacts {
   Limits limits;
   Disk shared_memory;
   Disk temporary;
-  // Only in an examination of several hosts (launcher/doctor).
+  // Only in an examination of hosts (launcher/doctor).
+  std::optional<StackSources> stacks = {};
   // By the host's own clock, when it received the question and when it answered.
   WallTime asked{};
   WallTime answered{};

@@ -91,8 +91,9 @@ std::optional<Doubt> doubt_of_master(const Config& config,
       return std::nullopt;
     case Whose::others:
       return Doubt{
-          fmt::format("the master's address {} is not assigned to this machine (it has {}); unless "
-                      "a Service, a NAT or a forwarded port leads here, start every node with {}",
+          fmt::format("the master's address {} is not an address of this machine (this machine has "
+                      "{}); start every node with {}, unless a Service, a NAT or a forwarded port "
+                      "leads here",
                       place, own_addresses_text(interfaces), own_as_flag(config, interfaces)),
           true};
     case Whose::loopback:

@@ -171,9 +171,11 @@ void pass_stderr_through(const Config& config, const ConsoleFacts& console, Work
 // torchrun's name for the directory. Rounds that only change the membership do not count as
 // restarts, so the same restart count can occur again. The round in the name keeps such an attempt
 // from overwriting logs.
+// If workers are restarted alone, a round has several restart counts.
 std::string attempt_name(const link::Sealed& sealed) {
   const auto restarts = static_cast<std::uint32_t>(sealed.restart_count);
-  if (sealed.round.value <= restarts + 1) return fmt::format("attempt_{}", restarts);
+  const std::uint32_t rounds = sealed.restarts_workers ? 1 : restarts + 1;
+  if (sealed.round.value <= rounds) return fmt::format("attempt_{}", restarts);
   return fmt::format("attempt_{}_round_{}", restarts, sealed.round.value);
 }
 

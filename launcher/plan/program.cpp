@@ -10,19 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "proto/text.h"
+
 namespace cpprun {
-
-namespace {
-
-constexpr std::array<std::string_view, 4> python_endings = {".py", ".pyc", ".pyz", ".pyw"};
-
-bool runs_by_python(const std::string& script, const FileProbe& probe) {
-  const bool ending = std::any_of(python_endings.begin(), python_endings.end(),
-                                  [&](std::string_view each) { return script.ends_with(each); });
-  // Python can also run a directory that contains __main__.py.
-  return ending || (probe(script) == FileKind::directory &&
-                    probe(script + "/__main__.py") != FileKind::missing);
-}
 
 std::optional<std::string> find_on_path(const std::string& name, const Environment& environment,
                                         const FileProbe& probe) {
@@ -37,6 +27,18 @@ std::optional<std::string> find_on_path(const std::string& name, const Environme
     if (colon == std::string_view::npos) return std::nullopt;
     rest = rest.substr(colon + 1);
   }
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 4> python_endings = {".py", ".pyc", ".pyz", ".pyw"};
+
+bool runs_by_python(const std::string& script, const FileProbe& probe) {
+  const bool ending = std::any_of(python_endings.begin(), python_endings.end(),
+                                  [&](std::string_view each) { return script.ends_with(each); });
+  // Python can also run a directory that contains __main__.py.
+  return ending || (probe(script) == FileKind::directory &&
+                    probe(script + "/__main__.py") != FileKind::missing);
 }
 
 // The root directory of the environment with `program` in its bin directory; empty if it is not in

@@ -4,6 +4,7 @@
 // program itself. An error explains what is missing.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct ResolvedProgram {
   std::string note = {};    // to print at the start; may be empty
   friend bool operator==(const ResolvedProgram&, const ResolvedProgram&) = default;
 };
+
+// The path of a program, as a shell finds it.
+std::optional<std::string> find_on_path(const std::string& name, const Environment& environment,
+                                        const FileProbe& probe);
 
 // As a user would type it, in one line.
 std::string command_text(const std::vector<std::string>& words);

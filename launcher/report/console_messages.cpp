@@ -9,6 +9,7 @@
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/time_use.h"
+#include "rendezvous/hang/verdict.h"
 
 namespace cpprun {
 
@@ -70,20 +71,43 @@ std::string killed_text(const events::WorkerKilled& event) {
       event.local_rank.value, seconds, seen);
 }
 
+// The groups and the hint are shown once or twice in a job, not by each of a thousand nodes.
+std::string hang_text(const events::HangFound& event) {
+  const link::Verdict& verdict = event.verdict;
+  std::string text = verdict.is_timeout
+                         ? "a process group of PyTorch timed out"
+                         : fmt::format("the job is hung: no rank made progress for {:.0f} s",
+                                       in_seconds(verdict.quiet));
+  if (!event.is_here && !event.is_first_node) return text + "; " + verdict.sentence;
+  for (const auto part : hang::parts_of(verdict.sentence)) text += fmt::format("\n  {}", part);
+  if (!verdict.clusters.empty()) text += "\n  stack groups:";
+  for (const std::string& each : verdict.clusters) text += "\n    " + each;
+  if (!event.stacks_file.empty()) text += "\n  full stacks: " + event.stacks_file;
+  const auto hint = hang::hint_of(verdict.kind);
+  return hint.empty() ? text : fmt::format("{}\n  hint: {}", text, hint);
+}
+
 std::string failed_text(const events::FirstFailure& event) {
   const Outcome& outcome = event.outcome;
+  if (!outcome.verdict.empty()) return "";  // HangFound came before
   const auto pid = outcome.pid == 0 ? std::string() : fmt::format(", pid {}", outcome.pid);
   return fmt::format("rank {} (local rank {}{}) {}", outcome.rank.value, outcome.local_rank.value,
                      pid, to_text(outcome, event.executable));
 }
 
+std::string restarting_text(const events::WorkerRestarting& event) {
+  const std::string when =
+      event.pause > Duration{} ? fmt::format(" in {:.1f} s", in_seconds(event.pause)) : "";
+  return fmt::format("restarting rank {} alone{}: {}", event.rank.value, when, event.reason);
+}
+
 std::string lease_nearly_missed_text(const events::LeaseNearlyMissed& event) {
   return fmt::format(
-      "the master took {:.1f} s to respond; the lease is {} s; if the response had taken {:.1f} s "
-      "longer, this node would have stopped its workers; if this happens often, set a longer lease "
-      "on every node (--rdzv-conf keep_alive_max_attempt=…)",
-      in_seconds(event.silence), in_seconds(event.lease),
-      in_seconds(event.lease + event.takeover_window - event.silence));
+      "the master took {:.1f} s to respond; {:.1f} s later this node would have stopped its "
+      "workers (lease: {} s); if this happens often, set a longer lease on every node (--rdzv-conf "
+      "keep_alive_max_attempt=…)",
+      in_seconds(event.silence), in_seconds(event.lease + event.takeover_window - event.silence),
+      in_seconds(event.lease));
 }
 
 std::string leader_changed_text(const events::LeaderChanged& event) {
@@ -95,6 +119,13 @@ std::string leader_changed_text(const events::LeaderChanged& event) {
   return fmt::format("leadership moved from {} to {}{}{}", to_string(event.from),
                      to_string(event.to), facts,
                      event.keeps_workers ? "; workers were not interrupted" : "");
+}
+
+std::string agent_upgraded_text(const events::AgentUpgraded& event) {
+  const std::string to =
+      event.from == event.to ? "" : fmt::format(" from {} to {}", event.from, event.to);
+  return fmt::format("the agent was upgraded{} ({:.0f} ms); workers were not interrupted", to,
+                     1000 * in_seconds(event.took));
 }
 
 }  // namespace
@@ -149,12 +180,19 @@ std::string ConsoleMessages::text(const events::Event& event) const {
             return line(LogLevel::warning, "stopping the workers: " + m.reason);
           },
           [&](const events::WorkerKilled& m) { return line(LogLevel::warning, killed_text(m)); },
+          [&](const events::HangFound& m) { return message(LogLevel::error, hang_text(m)); },
           [&](const events::FirstFailure& m) { return line(LogLevel::error, failed_text(m)); },
+          [&](const events::WorkerRestarting& m) {
+            return line(LogLevel::warning, restarting_text(m));
+          },
           [&](const events::LeaseNearlyMissed& m) {
             return message(LogLevel::warning, lease_nearly_missed_text(m));
           },
           [&](const events::LeaderChanged& m) {
             return line(LogLevel::info, leader_changed_text(m));
+          },
+          [&](const events::AgentUpgraded& m) {
+            return line(LogLevel::info, agent_upgraded_text(m));
           },
           [](const auto&) { return std::string(); },
       },

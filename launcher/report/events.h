@@ -67,6 +67,25 @@ struct WorkerFailed {
   DiagnosedEnd end;
   friend bool operator==(const WorkerFailed&, const WorkerFailed&) = default;
 };
+// That worker failed and is started again alone, after `pause`; the others run on.
+struct WorkerRestarting {
+  Rank rank;
+  LocalRank local_rank;
+  int attempt = 1;        // its restarts in this round
+  int restart_count = 0;  // restarts of the whole job
+  Duration pause{};
+  std::string reason;  // "restart 2 of 5"
+  friend bool operator==(const WorkerRestarting&, const WorkerRestarting&) = default;
+};
+// The job hangs: no rank made progress for `quiet`. The worker that is to blame fails next. Or a
+// process group of PyTorch timed out.
+struct HangFound {
+  link::Verdict verdict;
+  bool is_here = false;          // that worker runs on this node
+  bool is_first_node = false;    // this is node 0
+  std::string stacks_file = {};  // all that was read of this node's workers; empty: not written
+  friend bool operator==(const HangFound&, const HangFound&) = default;
+};
 // The workers are being stopped.
 using supervisor::Draining;
 struct WorkerKilled {
@@ -111,6 +130,13 @@ struct LeaderChanged {
   bool keeps_workers = false;  // the new leader confirmed the round, so workers run on
   friend bool operator==(const LeaderChanged&, const LeaderChanged&) = default;
 };
+// Another program has taken the place of this agent's, in the same process.
+struct AgentUpgraded {
+  std::string from;  // versions
+  std::string to;
+  Duration took{};  // in which no program ran
+  friend bool operator==(const AgentUpgraded&, const AgentUpgraded&) = default;
+};
 // Events that were dropped because the queue of the event file was full.
 struct EventsLost {
   std::size_t count = 0;
@@ -124,13 +150,26 @@ struct JobEnded {
   std::vector<link::Consequence> consequences = {};
   int consequence_count = 0;
   std::optional<TimeUse> time = {};  // time accounting of all nodes
+  int restarts = 0;                  // of the whole job; 0: not reported
   GroupRank group_rank = {};         // of this node
   friend bool operator==(const JobEnded&, const JobEnded&) = default;
 };
 
-using Event = std::variant<Note, JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted,
-                           WorkerExited, FirstFailure, WorkerFailed, Draining, WorkerKilled,
-                           Waiting, CoordinatorNoted, NodeChange, Answered, RoundJudged,
-                           LeaseNearlyMissed, LeaderChanged, EventsLost, JobEnded>;
+// The job has ended like that.
+inline JobEnded end_of(const link::Finish& finish) {
+  return {.exit_code = finish.exit_code,
+          .reason = finish.reason,
+          .root = finish.root,
+          .consequences = finish.consequences,
+          .consequence_count = finish.consequence_count,
+          .time = finish.time,
+          .restarts = finish.restarts};
+}
+
+using Event =
+    std::variant<Note, JobStarted, RoundSealed, WorkerStarted, WorkerNotStarted, WorkerExited,
+                 FirstFailure, WorkerFailed, WorkerRestarting, HangFound, Draining, WorkerKilled,
+                 Waiting, CoordinatorNoted, NodeChange, Answered, RoundJudged, LeaseNearlyMissed,
+                 LeaderChanged, AgentUpgraded, EventsLost, JobEnded>;
 
 }  // namespace cpprun::events

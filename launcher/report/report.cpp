@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "launcher/failure/causes.h"
-#include "proto/bounds.h"
+#include "launcher/report/bounds.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/logging.h"
@@ -45,6 +45,13 @@ void Attempts::failed(const link::Failure& failure) {
   if (!known || (known->consequence && !failure.consequence)) known = failure;
 }
 
+void Attempts::worker_restarted(Rank rank) {
+  if (attempts_.empty()) return;
+  Attempt& running = attempts_.back();
+  ++running.worker_restarts;
+  if (running.failure && running.failure->rank == rank) running.failure.reset();
+}
+
 void Attempts::judged(const link::Failure& root) {
   if (!attempts_.empty()) attempts_.back().failure = root;
 }
@@ -60,11 +67,20 @@ void ReportFacts::hear(WallTime now, const events::Event& event) {
                  [&](const events::RoundSealed& m) {
                    restarts = m.sealed.restart_count;
                    ends.clear();
+                   hang.reset();
                    attempts.begin(now, m.sealed);
                  },
+                 [&](const events::HangFound& m) { hang = m; },
                  [&](const events::WorkerFailed& m) {
                    if (m.failure.cause != told_to_end) attempts.failed(m.failure);
                    ends.push_back(m.end);
+                 },
+                 [&](const events::WorkerRestarting& m) {
+                   restarts = std::max(restarts, m.restart_count);
+                   std::erase_if(ends, [&](const DiagnosedEnd& each) {
+                     return each.evidence().outcome.rank == m.rank;
+                   });
+                   attempts.worker_restarted(m.rank);
                  },
                  [&](const events::Draining& m) { attempts.draining(m.reason); },
                  [&](const events::RoundJudged& m) { attempts.judged(m.root); },
@@ -82,6 +98,7 @@ void ReportFacts::hear(WallTime now, const events::Event& event) {
                    root = m.root;
                    consequences = m.consequences;
                    consequence_count = m.consequence_count;
+                   restarts = std::max(restarts, m.restarts);
                    time = m.time;
                    group_rank = m.group_rank;
                  },
@@ -279,6 +296,9 @@ std::string verdict_lines(const ReportFacts& facts, const DiagnosedEnd* own) {
                  : std::string(cause->sentence);
     if (id == "stray_interface") reason += fmt::format(" ({})", facts.root->message);
     advice = cause_advice(*cause, facts.program.empty() ? "" : facts.program.front());
+  }
+  if (facts.hang && (id == "peer_silent" || id == "peer_missing")) {
+    advice = "see the verdict above; init_process_group sets the timeout";
   }
   std::string text;
   if (!reason.empty()) text += fmt::format("cpprun: why: {} [{}]\n", reason, id);

@@ -25,6 +25,7 @@ struct Attempt {
   // The first failure, as judged by the coordinator. Without its judgment, the best known failure
   // of this node's own workers.
   std::optional<link::Failure> failure = {};
+  int worker_restarts = 0;  // of single workers of this node (--restart-scope=worker)
   friend bool operator==(const Attempt&, const Attempt&) = default;
 };
 
@@ -40,12 +41,20 @@ class Attempts {
   void draining(const std::string& reason);
   // A worker of this node failed. A known consequence is replaced by a later failure that is none.
   void failed(const link::Failure& failure);
+  // That worker is started again alone: its failure did not end the attempt.
+  void worker_restarted(Rank rank);
   // The coordinator has judged the attempt that ended last.
   void judged(const link::Failure& root);
 
   // The kept attempts; the last one is taken as ended `now`.
   std::vector<Attempt> list(WallTime now) const;
   std::size_t left_out() const { return left_out_; }
+  // For another object that continues: the attempts as they are.
+  const std::vector<Attempt>& kept() const { return attempts_; }
+  void resume(std::vector<Attempt> attempts, std::size_t left_out) {
+    attempts_ = std::move(attempts);
+    left_out_ = left_out;
+  }
 
  private:
   std::vector<Attempt> attempts_;
@@ -81,9 +90,10 @@ struct ReportFacts {
   // Changes of the leader that this node noticed: the last ones, and how many came before.
   std::vector<std::pair<WallTime, events::LeaderChanged>> leader_changes = {};
   std::size_t leader_changes_left_out = 0;
-  std::string reason;          // JobEnded::reason, or why there is no root
-  std::string logs;            // the run directory; may be empty
-  int utc_offset_seconds = 0;  // offset of this machine's local time
+  std::optional<events::HangFound> hang = {};  // of the last round, if the job hung
+  std::string reason;                          // JobEnded::reason, or why there is no root
+  std::string logs;                            // the run directory; may be empty
+  int utc_offset_seconds = 0;                  // offset of this machine's local time
   bool colour = false;
 
   void hear(WallTime now, const events::Event& event);

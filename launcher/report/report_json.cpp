@@ -58,6 +58,7 @@ struct ReportFormat {
   void fields(auto& f, const Attempt& attempt) const {
     f("round", attempt.round), f("restart", attempt.restart), f("began", attempt.began);
     f("ended", attempt.ended), f("reason", attempt.reason), f("failure", attempt.failure);
+    f("worker_restarts", attempt.worker_restarts);
   }
   void fields(auto& f, const link::Consequence& each) const {
     f("rank", each.rank), f("node", each.group_rank), f("ending", to_text(each.status));
@@ -83,10 +84,15 @@ struct ReportFormat {
     f("attempts", facts.attempts.list(facts.ended));
     f("attempts_left_out", facts.attempts.left_out());
     f("leader_changes", facts.leader_changes);
-    f("leader_changes_left_out", facts.leader_changes_left_out);
+    f("leader_changes_left_out", facts.leader_changes_left_out), f("hang", facts.hang);
   }
 
   static OrderedJson write(WallTime time) { return unix_seconds(time); }
+  static OrderedJson write(const events::HangFound& hang) {
+    OrderedJson json;
+    add_event(hang.verdict, hang.stacks_file, json);
+    return json;
+  }
   static OrderedJson write(const TimeUse& time) { return link::readable_json(time); }
   static OrderedJson write(const link::Failure& failure) {
     auto json = to_json(failure, "");
@@ -164,6 +170,17 @@ struct EventWriter {
     json["failure"] = to_json(m.failure, executable);
     return "worker_failed";
   }
+  const char* operator()(const events::WorkerRestarting& m) const {
+    say_worker(m.rank, m.local_rank);
+    json["restart"] = m.restart_count;
+    json["attempt"] = m.attempt;
+    json["pause"] = in_seconds(m.pause);
+    json["reason"] = m.reason;
+    return "worker_restarting";
+  }
+  const char* operator()(const events::HangFound& m) const {
+    return add_event(m.verdict, m.stacks_file, json);
+  }
   const char* operator()(const events::Draining& m) const {
     json["reason"] = m.reason;
     json["signal"] = signal_name(m.signal);
@@ -195,6 +212,12 @@ struct EventWriter {
     json["epoch"] = m.epoch;
     json["silence"] = in_seconds(m.silence);
     return "leader_changed";
+  }
+  const char* operator()(const events::AgentUpgraded& m) const {
+    json["from"] = m.from;
+    json["to"] = m.to;
+    json["took"] = in_seconds(m.took);
+    return "agent_upgraded";
   }
   const char* operator()(const events::EventsLost& m) const {
     json["count"] = m.count;

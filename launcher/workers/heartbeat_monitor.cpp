@@ -33,8 +33,9 @@ Duration HeartbeatMonitor::timeout() const {
 
 void HeartbeatMonitor::started(TimePoint now, LocalRank local_rank) {
   if (!terms_) return;
+  // The heartbeats of the others are not read now.
+  if (workers_.empty()) looked_ = now;
   workers_.push_back({.local_rank = local_rank, .started = now, .last = now});
-  looked_ = now;
   plan(now);
 }
 
@@ -69,9 +70,10 @@ std::optional<HeartbeatMonitor::Silent> HeartbeatMonitor::heard(
     if (silent && worker.doubted && longest) hung = &worker;
     worker.doubted = silent;
   }
-  if (hung != nullptr) return Silent{hung->local_rank, now - hung->last};
+  // The others are read on, even if this one alone is restarted.
   plan(now);
-  return std::nullopt;
+  if (hung == nullptr) return std::nullopt;
+  return Silent{hung->local_rank, now - hung->last};
 }
 
 void HeartbeatMonitor::hear(TimePoint now, Worker& worker, const HeartbeatReading& reading) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "proto/c10d/bounds.h"
 #include "proto/state_machine.h"
 
 namespace cpprun::c10d {

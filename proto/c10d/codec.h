@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "proto/c10d/bounds.h"
 #include "proto/c10d/request.h"
 
 namespace cpprun::c10d {

@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/http/bounds.h"
 
 namespace cpprun::http {
 
@@ -94,7 +94,7 @@ Result<void> ReplyReader::hear(std::string_view bytes) {
   in.inbox.erase(0, taken);
   if (error && error != beast::error::need_more) return in.why(error);
   if (in.parser.is_done() && !in.inbox.empty()) {
-    return failure("data after the end of the response");
+    return failure("received data after the end of the response");
   }
   // The parser waits for the end of a line, or of the head, which may never arrive.
   if (in.inbox.size() > 2 * bounds::http_head_bytes_max) return in.why(beast::error::header_limit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // The client side of HTTP, without the connection: encodes a request and parses its reply.
-// `Session` is the server side. Replies are accepted only within the limits of proto/bounds.h.
+// `Session` is the server side. Replies are accepted only within the limits of bounds.h.
 
 #include <cstddef>
 #include <memory>

@@ -12,7 +12,7 @@
 #include <limits>
 #include <optional>
 
-#include "proto/bounds.h"
+#include "proto/http/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun::http {

@@ -6,7 +6,7 @@
 #include <concepts>
 #include <cstring>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 
 namespace cpprun::link {
 
@@ -38,7 +38,7 @@ bool has_place(Kind kind) {
 }
 
 tl::unexpected<Error> torn() {
-  return failure("a link frame with a truncated stream record");
+  return failure("a link frame has a truncated stream record");
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<std::optional<std::string_view>> first_frame(std::string_view bytes) {
   std::string_view rest = bytes;
   if (!take(rest, length)) return std::nullopt;
   if (length > bounds::link_frame_bytes_max) {
-    return failure(fmt::format("a link frame of {} bytes, and the maximum is {}", length,
+    return failure(fmt::format("a link frame has {} bytes; the maximum is {}", length,
                                bounds::link_frame_bytes_max));
   }
   if (rest.size() < length) return std::nullopt;
@@ -89,7 +89,7 @@ StreamFrameReader::StreamFrameReader(std::string_view frame) : rest_(frame) {}
 
 Result<RoundNumber> StreamFrameReader::round() {
   RoundNumber round;
-  if (!carries_streams(rest_)) return failure("a link frame without streams");
+  if (!carries_streams(rest_)) return failure("a link frame has no streams");
   rest_.remove_prefix(1);
   if (!take(rest_, round.value)) return torn();
   return round;
@@ -102,7 +102,7 @@ Result<std::optional<StreamRecord>> StreamFrameReader::next() {
   if (!take(rest_, kind) || !take(rest_, record.stream.value)) return torn();
   if (kind < static_cast<std::uint8_t>(Kind::open) ||
       kind > static_cast<std::uint8_t>(Kind::unknown)) {
-    return failure(fmt::format("a link frame with a record of unknown kind {}", kind));
+    return failure(fmt::format("a link frame has a record of the unknown kind {}", kind));
   }
   record.kind = static_cast<Kind>(kind);
   if (has_place(record.kind) && !take(rest_, record.place)) return torn();
@@ -159,20 +159,20 @@ std::string standby_frame(const StandbyRecord& record) {
 
 Result<StandbyRecord> read_standby_frame(std::string_view frame) {
   if (!is_standby_frame(frame) || frame.size() < standby_head_bytes) {
-    return failure("not a replication frame");
+    return failure("a frame is not a replication frame");
   }
   StandbyRecord record;
   frame.remove_prefix(1);
   const auto kind = take_number<std::uint8_t>(frame);
   if (kind < static_cast<std::uint8_t>(StandbyKind::part) ||
       kind > static_cast<std::uint8_t>(StandbyKind::renew)) {
-    return failure(fmt::format("a replication frame of unknown kind {}", kind));
+    return failure(fmt::format("a replication frame has the unknown kind {}", kind));
   }
   record.kind = static_cast<StandbyKind>(kind);
   record.number = take_number<std::uint64_t>(frame);
   record.round.value = take_number<std::uint32_t>(frame);
   const auto length = take_number<std::uint16_t>(frame);
-  if (frame.size() < length) return failure("a truncated replication frame");
+  if (frame.size() < length) return failure("a replication frame is truncated");
   record.job = frame.substr(0, length);
   record.bytes = frame.substr(length);
   return record;

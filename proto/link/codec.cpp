@@ -15,8 +15,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/fields_json.h"
+#include "proto/json_text.h"
+#include "proto/link/bounds.h"
 #include "proto/link/message.h"
 #include "proto/link/values_json.h"
 #include "proto/parse_json.h"
@@ -38,6 +39,17 @@ struct Idle {
 };
 template <class Bool>
 Idle(Bool&, Bool&) -> Idle<Bool>;
+
+// Two flags as one number, to keep a Join short: 1 for turns, 2 for captures as well. Every agent
+// that captures also turns, and earlier versions read any other number than 0 as turns.
+template <class Bool>
+struct Turns {
+  Bool& turns;
+  Bool& captures;
+  bool is_known() const { return turns; }
+};
+template <class Bool>
+Turns(Bool&, Bool&) -> Turns<Bool>;
 
 // Binary data as hexadecimal digits, which JSON strings require.
 template <class Text>
@@ -73,10 +85,11 @@ Whole<std::chrono::microseconds, Value> microseconds(Value& duration) {
 
 // The names of the messages, in the order of the variant.
 constexpr std::array<std::string_view, std::variant_size_v<Message>> message_names = {
-    "join",      "failed", "succeeded", "drained",  "leave",     "heartbeat",   "waiting",
-    "refused",   "sealed", "drain",     "finish",   "who_hosts", "hosts",       "save",
-    "dismissed", "status", "record",    "stands",   "standby",   "not_leading", "led",
-    "members",   "follow", "leads",     "take_over"};
+    "join",           "failed",   "succeeded", "drained",   "leave",     "heartbeat",   "waiting",
+    "refused",        "sealed",   "drain",     "finish",    "who_hosts", "hosts",       "save",
+    "dismissed",      "status",   "record",    "stands",    "standby",   "not_leading", "led",
+    "members",        "follow",   "leads",     "take_over", "captured",  "capture",     "verdict",
+    "restart_worker", "upgraded", "upgrade"};
 
 // An invalid number in a received frame.
 struct BadNumber {
@@ -127,13 +140,15 @@ struct LinkFormat {
     f.where_known("host_failures", m.restarts.host_limit.failures);
     f.where_known("host_window_ms", milliseconds(m.restarts.host_limit.window));
     f.where_known("go", Flag{m.can_lead}), f.where_known("vote", m.vote);
-    f.where_known("turns", Flag{m.turns}), f.where_known("epoch", m.epoch);
-    f.where_known("fresh", Flag{m.fresh});
+    f.where_known("turns", Turns{m.turns, m.captures}), f.where_known("epoch", m.epoch);
+    f.where_known("fresh", Flag{m.fresh}), f.where_known("scope", m.restarts.scope);
+    f.where_known("upgrades", Flag{m.upgrades});
+    f.where_known("reconfigures", Flag{m.restarts.reconfigures});
   }
 
   void fields(auto& f, Of<Failed> auto& m) const {
     f("round", m.round), f("failure", m.failure), f("noticed", m.noticed);
-    f.where_known("late", Flag{m.late});
+    f.where_known("late", Flag{m.late}), f.where_known("attempt", m.attempt);
   }
 
   void fields(auto& f, Of<Succeeded> auto& m) const { f("round", m.round); }
@@ -153,7 +168,9 @@ struct LinkFormat {
   void fields(auto& f, Of<Heartbeat> auto& m) const {
     f("sent", m.sent), f("trip", microseconds(m.round_trip));
     f.where_known("watch_ms", milliseconds(m.watch)), f.where_known("moment", m.moment);
-    f.where_known("notice", m.notice);
+    f.where_known("notice", m.notice), f.where_known("quiet_ms", milliseconds(m.quiet));
+    f.where_known("hang_ms", milliseconds(m.hang_timeout));
+    f.where_known("timed_out", Flag{m.timed_out});
   }
 
   void fields(auto& f, Of<Waiting> auto& m) const { f("reason", m.reason), f("spare", m.spare); }
@@ -185,11 +202,20 @@ struct LinkFormat {
     f("role_base", m.role_base_rank), f("role_world", m.role_world_size);
     f("store_port", m.store_port), f("neighbour", m.neighbour);
     f.where_known("failed_before", m.failed_before);
+    f.where_known("scope", Flag{m.restarts_workers});
+    f.where_known("captures", Flag{m.captures_timeouts});
   }
 
   void fields(auto& f, Of<Drain> auto& m) const {
     f("round", m.round), f("reason", m.reason);
     f.where_known("keeps_vote", Flag{m.keeps_vote}), f.where_known("ends_job", Flag{m.ends_job});
+    f.where_known("keeps_workers", Flag{m.keeps_workers});
+  }
+
+  void fields(auto& f, Of<RestartWorker> auto& m) const {
+    f("round", m.round), f("rank", m.rank), f("attempt", m.attempt);
+    f("restart", m.restart_count), f.where_known("pause_ms", milliseconds(m.pause));
+    f("reason", m.reason);
   }
 
   void fields(auto& f, Of<Save> auto& m) const {
@@ -199,7 +225,7 @@ struct LinkFormat {
   void fields(auto& f, Of<Finish> auto& m) const {
     f("code", m.exit_code), f("reason", m.reason), f.where_known("root", m.root);
     f("others", m.consequences), f("other_count", m.consequence_count),
-        f.where_known("time", m.time);
+        f.where_known("time", m.time), f.where_known("restarts", m.restarts);
   }
 
   void fields(auto& f, Of<WhoHosts> auto& m) const {
@@ -215,6 +241,29 @@ struct LinkFormat {
   void fields(auto& f, Of<Record> auto& m) const {
     f("round", m.round), f("part", m.part), f("parts", m.parts), f("bytes", Hex{m.bytes});
   }
+
+  void fields(auto& f, Of<Captured> auto& m) const {
+    f("round", m.round), f("number", m.number), f("part", m.part), f("parts", m.parts);
+    f("bytes", Hex{m.bytes}), f.where_known("quiet_ms", milliseconds(m.quiet));
+  }
+
+  void fields(auto& f, Of<Capture> auto& m) const {
+    f("round", m.round), f("number", m.number);
+    f.where_known("native", Flag{m.native}), f.where_known("timeout", Flag{m.is_timeout});
+  }
+
+  void fields(auto& f, Of<Verdict> auto& m) const {
+    f("round", m.round), f("number", m.number), f("rank", m.rank);
+    f("quiet_ms", milliseconds(m.quiet)), f("kind", m.kind), f("sentence", m.sentence);
+    f("clusters", m.clusters), f.where_known("timeout", Flag{m.is_timeout});
+  }
+
+  void fields(auto& f, Of<Upgraded> auto& m) const {
+    f("number", m.number), f("version", m.version), f.where_known("error", m.error);
+    f.where_known("took_us", microseconds(m.took));
+  }
+
+  void fields(auto& f, Of<Upgrade> auto& m) const { f("number", m.number); }
 
   void fields(auto& f, Of<Stands> auto& m) const { f("round", m.round), f("port", m.port); }
 
@@ -244,6 +293,8 @@ struct LinkFormat {
   static json write(const Flag<const bool>& value) { return value.is_set ? 1 : 0; }
   static json write(const std::vector<WorkerStats>& value) { return rows_of(value); }
   static json write(const std::vector<CauseBudget>& value) { return budgets_json(value); }
+  static json write(const RestartScope& value) { return value == RestartScope::worker ? 1 : 0; }
+  static json write(const Turns<const bool>& value) { return value.captures ? 2 : 1; }
   static json write(const Idle<const bool>& value) { return value.done ? 2 : value.idle ? 1 : 0; }
   // A row of numbers each, since a failing job has many: rank, node, exit code or negative signal.
   static json write(const Consequence& value) {
@@ -280,6 +331,14 @@ struct LinkFormat {
   static void read(const char*, const json& said, std::vector<CauseBudget>& value) {
     value = read_or_throw(budgets_of(said));
   }
+  static void read(const char* key, const json& said, RestartScope& value) {
+    value = whole<int>(key, said) == 1 ? RestartScope::worker : RestartScope::job;
+  }
+  static void read(const char* key, const json& said, const Turns<bool>& value) {
+    const int number = whole<int>(key, said);
+    value.turns = number != 0;
+    value.captures = number == 2;
+  }
   static void read(const char* key, const json& said, const Idle<bool>& value) {
     const int number = said.is_boolean() ? int{said.get<bool>()} : whole<int>(key, said);
     if (number < 0 || number > 2) throw BadNumber{fmt::format("{} is {}", key, number)};
@@ -312,12 +371,46 @@ struct LinkFormat {
   static void read(const char*, const json& said, TimeUse& value) {
     value = read_or_throw(time_use_of(said));
   }
+
+  // Of a Captured, from the text.
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  static void read(const char* key, JsonText& said, T& value) {
+    const std::uint64_t number = said.number();
+    if (!std::in_range<T>(number)) throw JsonText::Invalid(key);
+    value = static_cast<T>(number);
+  }
+  template <class Unit>
+  static void read(const char* key, JsonText& said, const Whole<Unit, Duration>& value) {
+    int count = 0;
+    read(key, said, count);
+    value.duration = Unit{count};
+  }
+  static void read(const char* key, JsonText& said, const Hex<std::string>& value) {
+    auto read = bytes_of_hex(said.string());
+    if (!read) throw JsonText::Invalid(key);
+    value.bytes = std::move(*read);
+  }
   // An empty one is omitted and never null.
   template <class T>
   void read(const char* key, const json& said, std::optional<T>& value) const {
     read_json(*this, key, said, value.emplace());
   }
 };
+
+// When a large job is captured, a thousand nodes send one of these at once, of several kilobytes
+// each, so it is read without a tree of values. Nothing if this is another message, has its members
+// in another order, or is invalid: then the reader of all messages says why.
+std::optional<Message> captured_of(std::string_view text) {
+  if (!text.ends_with(R"("say":"captured"})")) return std::nullopt;
+  try {
+    Message message(value_of_text<Captured>(LinkFormat{}, JsonText(text, bounds::json_depth_max)));
+    if (beyond_limits(message)) return std::nullopt;
+    return message;
+  } catch (const JsonText::Invalid&) {
+    return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -340,10 +433,13 @@ Result<std::optional<Decoded>> decode(std::string_view bytes) {
     length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
   }
   if (length > bounds::link_frame_bytes_max) {
-    return failure(fmt::format("a link frame of {} bytes, and the maximum is {}", length,
+    return failure(fmt::format("a link frame has {} bytes; the maximum is {}", length,
                                bounds::link_frame_bytes_max));
   }
   if (bytes.size() - 4 < length) return std::nullopt;
+  if (auto captured = captured_of(bytes.substr(4, length))) {
+    return Decoded{*std::move(captured), 4 + length};
+  }
   try {
     const json object = parse_json(bytes.substr(4, length));
     if (object.is_discarded()) return failure("invalid link frame: not JSON");

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
@@ -143,6 +144,15 @@ void limits_of(Check& check, const Hosts& answer) {
 
 void limits_of(Check& check, const Failed& failed) {
   failure_of_worker(check, failed.failure);
+  check.number("attempt", failed.attempt, 0, any);
+}
+
+void limits_of(Check& check, const RestartWorker& restart) {
+  check.number("rank", restart.rank.value, 0, any);
+  check.number("attempt", restart.attempt, 1, any);
+  check.number("restart", restart.restart_count, 0, any);
+  milliseconds(check, "pause_ms", restart.pause, policy_time_max);
+  sentence(check, "a reason", restart.reason);
 }
 
 void limits_of(Check& check, const Leave& leave) {
@@ -160,6 +170,36 @@ void limits_of(Check& check, const Heartbeat& beat) {
                any);
   milliseconds(check, "watch_ms", beat.watch, watch_time_max);
   sentence(check, "a notice", beat.notice);
+  milliseconds(check, "quiet_ms", beat.quiet, bounds::agent_time_max);
+  milliseconds(check, "hang_ms", beat.hang_timeout, policy_time_max);
+}
+
+constexpr int parts_of(std::size_t bytes_max) {
+  return static_cast<int>((bytes_max - 1) / bounds::record_part_bytes_max + 1);
+}
+
+void limits_of(Check& check, const Captured& captured) {
+  check.number("parts", captured.parts, 1, parts_of(evidence_bytes_max));
+  check.number("part", captured.part, 0, std::max(1, captured.parts) - 1);
+  check.count("bytes", captured.bytes.size(), bounds::record_part_bytes_max);
+  milliseconds(check, "quiet_ms", captured.quiet, bounds::agent_time_max);
+}
+
+void limits_of(Check& check, const Upgraded& upgraded) {
+  sentence(check, "a version", upgraded.version);
+  sentence(check, "an error", upgraded.error);
+  milliseconds(check, "took_us", upgraded.took, bounds::agent_time_max);
+}
+
+void limits_of(Check& check, const Verdict& verdict) {
+  check.number("rank", verdict.rank.value, 0, any);
+  milliseconds(check, "quiet_ms", verdict.quiet, bounds::agent_time_max);
+  check.text("a kind", verdict.kind, bounds::cause_bytes_max);
+  sentence(check, "a verdict", verdict.sentence);
+  check.count("clusters", verdict.clusters.size(), verdict_clusters_max);
+  for (const std::string& each : verdict.clusters) {
+    check.text("a cluster", each, verdict_line_bytes_max);
+  }
 }
 
 void limits_of(Check& check, const Drained& drained) {
@@ -246,6 +286,7 @@ void limits_of(Check& check, const Finish& finish) {
   if (finish.root) failure_of_worker(check, *finish.root);
   check.count("others", finish.consequences.size(), bounds::consequences_max);
   check.number("other_count", finish.consequence_count, 0, any);
+  check.number("restarts", finish.restarts, 0, any);
   for (const Consequence& each : finish.consequences) {
     check.number("rank", each.rank.value, 0, any);
     check.number("node", each.group_rank.value, 0, bounds::nodes_max - 1);
@@ -266,6 +307,8 @@ std::optional<std::string> beyond_limits(const Message& message) {
   std::visit(Overloaded{
                  [](const Succeeded&) {},
                  [](const TakeOver&) {},
+                 [](const Capture&) {},
+                 [](const Upgrade&) {},
                  [&](const Waiting& m) { sentence(check, "a reason", m.reason); },
                  [&](const Refused& m) { sentence(check, "a reason", m.reason); },
                  [&](const Drain& m) { sentence(check, "a reason", m.reason); },

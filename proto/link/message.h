@@ -176,6 +176,10 @@ struct Join {
   // This agent never had a seat in any round. If the coordinator lists one, the agent was not
   // informed of it.
   bool fresh = false;
+  // This agent answers Capture and Verdict.
+  bool captures = false;
+  // This agent answers Upgrade.
+  bool upgrades = false;
   friend bool operator==(const Join&, const Join&) = default;
 };
 
@@ -202,6 +206,8 @@ struct Failed {
   AgentTime noticed{};  // the coordinator orders the failures of all nodes by it
   // The node had already been told to drain: the root failure was earlier, whatever the clocks say.
   bool late = false;
+  // How many times this worker was restarted alone in that round (RestartWorker).
+  int attempt = 0;
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
@@ -218,7 +224,7 @@ struct Reached {
   friend bool operator==(const Reached&, const Reached&) = default;
 };
 
-// All processes of that round on this node have ended.
+// All processes of that round on this node have ended, or have left it and wait for the next one.
 struct Drained {
   RoundNumber round{};
   // Unsaved work: for the worker here with the oldest checkpoint, the time since that checkpoint,
@@ -255,6 +261,13 @@ struct Heartbeat {
   // From an agent: its node will be preempted soon, with the source ("file /run/preempt"). All
   // ranks save.
   std::string notice = {};
+  // From an agent with --hang-timeout: how long none of its workers has made any progress, and
+  // that timeout. 0: a worker does, or the job is not checked. Both travel in milliseconds.
+  Duration quiet{};
+  Duration hang_timeout{};
+  // From an agent: since its last heartbeat, a worker's output has shown that a process group of
+  // PyTorch timed out. All nodes capture what their workers do.
+  bool timed_out = false;
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 
@@ -266,11 +279,33 @@ struct Status {
   friend bool operator==(const Status&, const Status&) = default;
 };
 
+// The reply to Capture: what the workers of this node do, as JSON of a hang::Evidence
+// (rendezvous/hang/evidence_json.h) in parts, in order.
+struct Captured {
+  RoundNumber round{};
+  std::uint64_t number = 0;  // that of the Capture
+  int part = 0;              // from 0
+  int parts = 1;             // in all
+  std::string bytes;
+  Duration quiet{};  // as in Heartbeat, when it was gathered. Travels in milliseconds
+  friend bool operator==(const Captured&, const Captured&) = default;
+};
+
 // This standby can be reached at that port, from that round on.
 struct Stands {
   RoundNumber round{};
   int port = 0;
   friend bool operator==(const Stands&, const Stands&) = default;
+};
+
+// The reply to Upgrade, from the program that runs in the agent's process by then: the new one, or
+// the old one with the reason why it goes on.
+struct Upgraded {
+  std::uint64_t number = 0;  // that of the Upgrade
+  std::string version;       // of that program
+  std::string error = {};    // empty: it is the new one
+  Duration took{};           // in which no program ran. Travels in microseconds
+  friend bool operator==(const Upgraded&, const Upgraded&) = default;
 };
 
 // --- coordinator → agent -----------------------------------------------------------------------
@@ -316,10 +351,16 @@ struct Sealed {
   // The root failure of the previous round. A node that lost its seat in it, or whose coordinator
   // was lost, has no other message with the verdict.
   std::optional<Failure> failed_before = {};
+  // This coordinator sends RestartWorker: the confirmation of RestartScope::worker. An earlier
+  // version restarts the job instead.
+  bool restarts_workers = false;
+  // The coordinator requests a capture when a node has reported a timeout of PyTorch.
+  bool captures_timeouts = false;
   friend bool operator==(const Sealed&, const Sealed&) = default;
 };
 
-// Stop all workers of that round and send Drained. `reason` completes "stopping the workers: …".
+// Stop all workers of that round, or those that cannot change rounds, and send Drained. `reason`
+// completes "stopping the workers: …".
 struct Drain {
   RoundNumber round{};
   std::string reason;
@@ -328,7 +369,22 @@ struct Drain {
   bool keeps_vote = false;
   // No round follows, so a node that loses its coordinator now does not wait for another.
   bool ends_job = false;
+  // Workers that can change rounds leave this round and wait for the next one. Only the others are
+  // stopped.
+  bool keeps_workers = false;
   friend bool operator==(const Drain&, const Drain&) = default;
+};
+
+// The reply to a Failed with RestartScope::worker, if the restart policy allows a restart: start
+// that worker again after `pause`, with the same ranks and in the same round. The others run on.
+struct RestartWorker {
+  RoundNumber round{};
+  Rank rank{};
+  int attempt = 1;        // counts the restarts of this worker in this round
+  int restart_count = 0;  // TORCHELASTIC_RESTART_COUNT: restarts of the whole job so far
+  Duration pause{};       // travels in milliseconds
+  std::string reason;     // a clause: "restart 2 of 5"
+  friend bool operator==(const RestartWorker&, const RestartWorker&) = default;
 };
 
 // Send that signal to every worker of that round at that time of the agent's clock, which is the
@@ -339,6 +395,41 @@ struct Save {
   int signal = 0;
   AgentTime at{};
   friend bool operator==(const Save&, const Save&) = default;
+};
+
+// Report what the workers of that round do: their stacks, and their last collective operations.
+// They run on. Sent only to agents with `captures`; the reply is Captured.
+struct Capture {
+  RoundNumber round{};
+  std::uint64_t number = 0;  // grows with each capture of a job
+  bool native = false;       // frames of C and C++ as well
+  // A process group timed out, and workers may end for it at any moment. They are judged, and the
+  // others ended, after the reply.
+  bool is_timeout = false;
+  friend bool operator==(const Capture&, const Capture&) = default;
+};
+
+// The job hangs: no rank has made any progress for `quiet`. The node of the rank to blame ends
+// that worker as hung, and the round fails; the others report the verdict. Or a process group of
+// PyTorch timed out (`is_timeout`): all nodes only report the verdict, because the script ends
+// itself, or handles the error. Sent only to agents with `captures`.
+struct Verdict {
+  RoundNumber round{};
+  std::uint64_t number = 0;           // of the capture that it is based on
+  Rank rank{};                        // to blame
+  Duration quiet{};                   // travels in milliseconds
+  std::string kind;                   // hang::name_of(hang::Verdict::Kind)
+  std::string sentence;               // hang::Verdict::sentence
+  std::vector<std::string> clusters;  // hang::text_of(hang::Cluster), the smallest cluster first
+  bool is_timeout = false;
+  friend bool operator==(const Verdict&, const Verdict&) = default;
+};
+
+// Execute the program that the agent's path names now, in the agent's process, and keep the
+// workers. Sent only to agents with `upgrades`; the reply is Upgraded.
+struct Upgrade {
+  std::uint64_t number = 0;  // grows with each one of a coordinator's machine
+  friend bool operator==(const Upgrade&, const Upgrade&) = default;
 };
 
 // An operator removed this node from the job, which continues without it. No process of a round is
@@ -440,13 +531,15 @@ struct Finish {
   int consequence_count = 0;
   // How the time of all nodes was spent, with the largest losses, as far as they fit.
   std::optional<TimeUse> time = {};
+  int restarts = 0;  // used in all; sent with RestartScope::worker
   friend bool operator==(const Finish&, const Finish&) = default;
 };
 
 using Message =
     std::variant<Join, Failed, Succeeded, Drained, Leave, Heartbeat, Waiting, Refused, Sealed,
                  Drain, Finish, WhoHosts, Hosts, Save, Dismissed, Status, Record, Stands, Standby,
-                 NotLeading, Led, Members, Follow, Leads, TakeOver>;
+                 NotLeading, Led, Members, Follow, Leads, TakeOver, Captured, Capture, Verdict,
+                 RestartWorker, Upgraded, Upgrade>;
 
 // Limits of a frame. Any client that reaches the port can send frames, so a number that no cpprun
 // sends, or a text longer than any that it sends, ends the link. What has passed can be computed
@@ -464,6 +557,12 @@ std::optional<std::string> beyond_limits(const Message& message);
 
 // A Status while a client watches: eight workers fit. On a node with more they take turns.
 inline constexpr std::size_t status_frame_bytes_max = 2048;
+
+// A Verdict has at most this many clusters, each a line of at most this many bytes.
+inline constexpr std::size_t verdict_clusters_max = 8;
+inline constexpr std::size_t verdict_line_bytes_max = 160;
+// The hang::Evidence of one node.
+inline constexpr std::size_t evidence_bytes_max = 256 * 1024;
 
 // Shortens a Finish to a frame of at most bounds::round_frame_bytes_max: cuts sentences and drops
 // consequences that do not fit. Their count is kept.

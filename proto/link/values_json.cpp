@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 
@@ -223,17 +223,17 @@ nlohmann::ordered_json readable_json(const TimeUse& use) {
 
 Result<TimeUse> time_use_of(const json& object) {
   TimeUse use;
-  if (!read(object.at("wall"), use.wall)) return failure("an invalid wall time");
-  if (!read(object.at("nodes"), use.nodes)) return failure("invalid times of nodes");
+  if (!read(object.at("wall"), use.wall)) return failure("the wall time is invalid");
+  if (!read(object.at("nodes"), use.nodes)) return failure("the times of nodes are invalid");
   for (const json& row : object.at("lost")) {
     if (use.lost.size() >= bounds::causes_counted_max)
       return failure("too many causes of lost time");
     LostTime& lost = use.lost.emplace_back();
     lost.cause = plain_line(row.at(0).get<std::string>());
     lost.host = plain_line(row.at(1).get<std::string>());
-    if (!row.at(2).is_number_unsigned()) return failure("an invalid count");
+    if (!row.at(2).is_number_unsigned()) return failure("a count is invalid");
     lost.count = row.at(2).get<std::size_t>();
-    if (!read(row.at(3), lost.time)) return failure("invalid lost times");
+    if (!read(row.at(3), lost.time)) return failure("a lost time is invalid");
   }
   return use;
 }

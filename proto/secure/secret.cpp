@@ -44,17 +44,21 @@ Result<Secret> parse_line(std::string_view line, MakeKey make_key) {
   const auto first = line.find(':');
   const auto second = first == line.npos ? line.npos : line.find(':', first + 1);
   if (second == line.npos || line.substr(0, first) != form) {
-    return failure("is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+    return failure(
+        fmt::format("is not a cpprun secret; expected cpprun1:ID:KEY, where KEY is {} hexadecimal "
+                    "digits",
+                    2 * key_bytes));
   }
   const std::string_view id = line.substr(first + 1, second - first - 1);
   if (!is_secret_id(id)) {
     return failure(
-        fmt::format("has an id that is not 1 to {} letters, digits, dots, dashes and underscores",
+        fmt::format("has an invalid id; use 1 to {} letters, digits, dots, dashes or underscores",
                     id_bytes_max));
   }
   std::shared_ptr<Key> key = make_key();
   if (!read_key(line.substr(second + 1), *key)) {
-    return failure(fmt::format("has a key that is not {} hexadecimal digits", 2 * key_bytes));
+    return failure(
+        fmt::format("has an invalid key; expected {} hexadecimal digits", 2 * key_bytes));
   }
   // A file filled with zeros, for example, is not a secret.
   if (std::ranges::all_of(*key, [&](unsigned char byte) { return byte == key->front(); })) {

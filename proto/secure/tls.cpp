@@ -11,7 +11,6 @@
 #include <new>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/secure/openssl.h"
 
 namespace cpprun {
@@ -459,7 +458,7 @@ std::string SecureChannel::why_refused(int number) const {
         secret_id_);
   }
   if (was_offered_ && !is_known_) {
-    return fmt::format("wrong secret: the client has \"{}\", and this side has {}", secret_id_,
+    return fmt::format("wrong secret: the client has \"{}\", and the server has {}", secret_id_,
                        names_of(context_->secrets()));
   }
   return was_offered_ ? "" : "a TLS client that has no cpprun secret";
@@ -470,7 +469,7 @@ std::string SecureChannel::why_not_taken(unsigned long error) const {
   const int alert = alert_of(error);
   if (alert == SSL_AD_UNKNOWN_PSK_IDENTITY) {
     return fmt::format(
-        "this side uses secret \"{}\", but the server has none; use the same secret on both, or "
+        "the client uses secret \"{}\", but the server has none; use the same secret on both, or "
         "no secret on either",
         secret_id_);
   }

@@ -17,6 +17,13 @@ struct ssl_st;      // and SSL
 
 namespace cpprun {
 
+namespace bounds {
+// OpenSSL's memory for an established idle connection: measured, and rounded up.
+inline constexpr std::size_t secure_channel_bytes = 16 * 1024;
+// Its additional memory while a record has arrived in part: the largest record and its header.
+inline constexpr std::size_t secure_record_bytes = 17 * 1024;
+}  // namespace bounds
+
 struct OpenSsl;
 
 // PEM texts, and the names of their files for messages.

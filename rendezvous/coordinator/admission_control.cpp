@@ -6,8 +6,9 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 

@@ -11,11 +11,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/rank.h"
 #include "proto/result.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/leases.h"
 

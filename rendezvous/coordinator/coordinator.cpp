@@ -7,11 +7,12 @@
 #include <cmath>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/job.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/job/job_terms.h"
 #include "rendezvous/job/job_texts.h"
+#include "rendezvous/job/operator_command.h"
 
 namespace cpprun {
 
@@ -248,9 +249,13 @@ void Coordinator::enter(TimePoint now, JobTable::Entry& entry, const JoinRequest
                         Actions& actions) {
   const auto& [caller, join] = request;
   jobs_.add_link(caller.link, join.job);
+  const auto said_before = static_cast<std::ptrdiff_t>(actions.size());
   entry.job.join(now, caller, join, actions);
   if (join.turns) role_.add_switching(caller.link);
-  tell_members(caller.link, actions);
+  // The takeover window is known before a seat is.
+  Actions first;
+  tell_members(caller.link, first);
+  actions.insert(actions.begin() + said_before, first.begin(), first.end());
   welcome(entry.job, request, actions);
   for (const link::Message& early : early_.take(caller.link)) {
     entry.job.hear(now, caller.link, early, actions);
@@ -276,6 +281,7 @@ JobOptions Coordinator::options_of(const link::Join& first, int store_port) cons
 void Coordinator::hear(TimePoint now, const Said& event, Actions& actions) {
   if (JobTable::Entry* const entry = jobs_.of_link(event.link)) {
     const std::size_t said_before = actions.size();
+    if (entry->store.has_process_group()) entry->job.found_process_group(actions);
     entry->job.hear(now, event.link, event.message, actions);
     return look_after(*jobs_.job_of(event.link), said_before, actions);
   }
@@ -574,6 +580,8 @@ void Coordinator::tell_members(LinkId link, Actions& actions) const {
   link::Members members = *role_.members();
   const JobTable::Entry* const entry = jobs_.of_link(link);
   members.keeps_round = entry != nullptr && entry->job.keeps_round_of(link);
+  const Member* const member = entry == nullptr ? nullptr : entry->job.round().find(link);
+  if (member != nullptr && is_own(member->join)) members.takeover_window = {};
   actions.emplace_back(coordinator::Say{link, std::move(members)});
 }
 
@@ -584,7 +592,16 @@ JobRecord Coordinator::record_of(const std::string& job) const {
   JobRecord record = entry.job.record();
   record.founder = entry.founder;
   record.owner = entry.owner;
+  for (JobRecord::Node& node : record.nodes) {
+    if (is_own(node.join) && record.round.value > entry.recovered_round.value) node.hosts = true;
+  }
   return record;
+}
+
+// A job of fixed size has nothing to gain from it: it waits for that node.
+bool Coordinator::is_own(const link::Join& join) const {
+  return options_.own_agent == RoundVotes::Agent{join.host, join.pid, join.agent} &&
+         join.nodes_min < join.nodes_max;
 }
 
 // Inserted before the first action that follows from the change. A node that has received a
@@ -599,9 +616,10 @@ void Coordinator::keep(const std::string& job, JobTable::Entry& entry, std::size
 }
 
 // As if its first node had just connected: the job exists once its store is ready.
-void Coordinator::on(TimePoint, const Recovered& event, Actions& actions) {
+void Coordinator::on(TimePoint now, const Recovered& event, Actions& actions) {
   const JobRecord& record = event.record;
   const std::string& job = record.job();
+  if (options_.only && job == options_.only->id) return recover_hosted(now, event, actions);
   if (options_.only || jobs_.find(job) != nullptr || jobs_.opening(job) != nullptr) return;
   places_.take(record.founder);
   jobs_.open(job, {record.founder, record.owner, {}, event});
@@ -624,6 +642,7 @@ void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable
   const JobOptions options = options_of(record.nodes.front().join, event.port);
   JobTable::Entry& entry = jobs_.add(event.job, {Job{now, record, options, first_link, has_store},
                                                  Store{}, opening.founder, opening.owner, 0});
+  entry.recovered_round = record.round;
   const Job& job = entry.job;
   actions.emplace_back(coordinator::Note{
       job.over() ? fmt::format("job \"{}\" is over, but {} of its nodes may not have been notified",
@@ -634,6 +653,14 @@ void Coordinator::recover(TimePoint now, const StoreReady& event, const JobTable
   const std::size_t said_before = actions.size();
   for (const JoinRequest& each : opening.nodes) enter(now, entry, each, actions);
   look_after(event.job, said_before, actions);
+}
+
+void Coordinator::recover_hosted(TimePoint now, const Recovered& event, Actions& actions) {
+  const auto& [record, first_link, has_store] = event;
+  jobs_.erase(record.job());
+  jobs_.add(record.job(), {Job{now, record, options_.options, first_link, has_store}, Store{},
+                           record.founder, record.owner, 0});
+  look_after(record.job(), actions.size(), actions);
 }
 
 // --- operators' commands -------------------------------------------------------------------------

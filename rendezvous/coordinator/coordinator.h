@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/state_machine.h"
 #include "rendezvous/coordinator/admission_control.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/coordinator/job_table.h"
 #include "rendezvous/coordinator/leadership.h"
@@ -40,6 +40,9 @@ struct CoordinatorOptions {
   bool keeps_records = false;  // writes records of its jobs for its successor
   bool stands_by = false;      // another coordinator runs `only` until it is lost
   bool follows = false;        // is one of several daemons, and follows until it receives Leads
+  // The agent that started this daemon, on the same host. While this daemon leads, that agent's
+  // node has no takeover window: launcher/agent/coordinator_link.h.
+  std::optional<RoundVotes::Agent> own_agent = {};
 };
 
 // The daemon as one state machine: its jobs, the links that belong to each, and each job's store.
@@ -94,7 +97,8 @@ class Coordinator {
   struct StoreAsked {
     std::string job;
   };
-  // Comes before any node connects.
+  // Comes before any node connects. In a coordinator of one job: another program in this process
+  // has led that job until now, and its store is known.
   using Recovered = RecoveredJob;
   // The excluded hosts of the previous coordinator, which this one adopts.
   struct HostsExcluded {
@@ -260,11 +264,13 @@ class Coordinator {
   bool turns_away(const Caller& caller, const link::Join& join, Actions& actions);
   static void redirect(LinkId link, const link::NotLeading& answer, Actions& actions);
   void tell_members(LinkId link, Actions& actions) const;
+  bool is_own(const link::Join& join) const;
 
   static void keep(const std::string& job, JobTable::Entry& entry, std::size_t said_before,
                    Actions& actions);
   void recover(TimePoint now, const StoreReady& event, const JobTable::Opening& opening,
                Actions& actions);
+  void recover_hosted(TimePoint now, const Recovered& event, Actions& actions);
   void keep_hosts(Actions& actions) const;
 
   CommandResult command(TimePoint now, const OperatorCommand& command, Actions& actions);

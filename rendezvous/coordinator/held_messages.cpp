@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/coordinator/bounds.h"
 
 namespace cpprun {
 

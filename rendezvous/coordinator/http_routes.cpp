@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/status/metrics.h"
 #include "rendezvous/status/page.h"
 #include "rendezvous/status/status_json.h"
@@ -26,20 +28,25 @@ constexpr std::string_view jobs_prefix = "/api/v1/jobs/";
 constexpr std::string_view hosts_prefix = "/api/v1/hosts/";
 constexpr std::string_view daemon_prefix = "/api/v1/daemon/";
 constexpr std::string_view nodes_path = "/nodes";
+constexpr std::string_view stacks_path = "/stacks";
 constexpr std::string_view events_path = "/api/v1/events";  // answered by CoordinatorServer
 constexpr const char* json_type = "application/json";
 
-// What a path below /api/v1/jobs/ names: a job, still escaped, or the list of its nodes.
+// What a path below /api/v1/jobs/ names: a job, still escaped, the list of its nodes, or its
+// stacks.
 struct JobPath {
   std::string_view name;
   bool of_nodes = false;
+  bool of_stacks = false;
 };
 std::optional<JobPath> job_path(std::string_view path) {
   if (!path.starts_with(jobs_prefix)) return std::nullopt;
   path.remove_prefix(jobs_prefix.size());
   const bool of_nodes = path.ends_with(nodes_path);
   if (of_nodes) path.remove_suffix(nodes_path.size());
-  return JobPath{path, of_nodes};
+  const bool of_stacks = path.ends_with(stacks_path);
+  if (of_stacks) path.remove_suffix(stacks_path.size());
+  return JobPath{path, of_nodes, of_stacks};
 }
 
 // The path and the query parameters of a request's target.
@@ -143,7 +150,7 @@ http::Response all_metrics(const Look& look) {
 
 http::Response of_job(const Look& look) {
   const auto& [coordinator, moment, address, request, owner, daemon, viewer] = look;
-  const auto [rest, wants_nodes] = job_path(address.path).value_or(JobPath{});
+  const auto [rest, wants_nodes, wants_stacks] = job_path(address.path).value_or(JobPath{});
   const auto id = unescaped(rest);
   const bool is_shown = id && (!owner || coordinator.owner_of(*id) == owner);
   const Job* job = is_shown ? coordinator.find(*id) : nullptr;
@@ -151,6 +158,7 @@ http::Response of_job(const Look& look) {
     const auto name = plain_line(id.value_or(std::string(rest)), bounds::name_shown_bytes_max);
     return refusal(404, fmt::format("unknown job \"{}\"", name));
   }
+  if (wants_stacks) return json_response(stacks_json(*job, moment));
   if (!wants_nodes) {
     return json_response(job_json(details_of(*job, moment.now, daemon), moment, viewer));
   }
@@ -183,7 +191,8 @@ constexpr std::array routes = {Route{"/", the_page},
                                Route{"/api/v1/daemon", the_daemon},
                                Route{jobs_path, all_jobs},
                                Route{"/api/v1/jobs/{id}", of_job},
-                               Route{"/api/v1/jobs/{id}/nodes", of_job}};
+                               Route{"/api/v1/jobs/{id}/nodes", of_job},
+                               Route{"/api/v1/jobs/{id}/stacks", of_job}};
 
 }  // namespace
 
@@ -345,8 +354,9 @@ std::variant<OperatorCommand, http::Response> order_of(const http::Request& requ
                          request.target.starts_with(daemon_prefix);
     if (is_near && !is_shown_path(request.target)) {
       return refusal(404,
-                     "unknown command; jobs have stop, restart, save, drain and forget, hosts have "
-                     "exclude and include, daemons have handover");
+                     "unknown command; jobs have stop, restart, save, capture, drain, upgrade and "
+                     "forget, "
+                     "hosts have exclude and include, daemons have handover");
     }
     return not_allowed(request);
   }

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 
 namespace cpprun {
 

@@ -139,6 +139,7 @@ class JobTable {
     std::string founder;     // the address of the node that started the job; empty for a hosted job
     std::string owner;       // the owner of the secret which that node used
     std::uint64_t kept = 0;  // the value of Job::steps() when its record was last kept
+    RoundNumber recovered_round{};  // the last round that an earlier leader sealed
   };
   // A job whose store is being opened. No node gets a reply before the store's port is known.
   struct Opening {

@@ -8,9 +8,11 @@
 
 #include "proto/bounds.h"
 #include "proto/fields_json.h"
+#include "proto/link/bounds.h"
 #include "proto/parse_json.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
+#include "rendezvous/job/operator_command.h"
 #include "rendezvous/status/status_json.h"
 
 namespace cpprun {
@@ -81,8 +83,12 @@ Result<void> read_member(const std::string& key, const json& value, OperatorComm
   }
   if (key == "signal" && command.kind == OperatorCommand::Kind::save)
     return read_signal(value, command);
-  if (key == "node" && command.kind == OperatorCommand::Kind::drain)
-    return read_node(value, command);
+  if (key == "native" && command.kind == OperatorCommand::Kind::capture) {
+    if (!value.is_boolean()) return failure("native must be true or false");
+    command.native = value.get<bool>();
+    return {};
+  }
+  if (key == "node" && command.is_about_a_node()) return read_node(value, command);
   if (key == "for_s" && command.kind == OperatorCommand::Kind::exclude)
     return read_length(value, command);
   if (key == "job" && command.is_about_a_host()) {
@@ -107,7 +113,7 @@ Result<void> read_command(const std::string& body, OperatorCommand& command) {
   for (const auto& [key, value] : object.items()) {
     if (auto read = read_member(key, value, command); !read) return read;
   }
-  if (command.kind == OperatorCommand::Kind::drain && command.whom.empty()) {
+  if (command.is_about_a_node() && command.whom.empty()) {
     return failure(
         R"(no node given; use {"node": "3"} with the rank or the host name of the node)");
   }

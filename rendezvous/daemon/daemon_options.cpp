@@ -7,10 +7,10 @@
 #include <chrono>
 #include <string>
 
-#include "proto/bounds.h"
 #include "proto/secure/secret.h"
 #include "proto/text.h"
 #include "rendezvous/command_pages.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/etcd/etcd_request.h"
@@ -230,8 +230,8 @@ class DaemonLine {
                {std::uint64_t{bounds::etcd_lease_min.count()},
                 std::uint64_t{bounds::etcd_lease_max.count()}},
                "Leader lease in etcd, in seconds. Jobs survive an etcd outage shorter than this. A "
-               "leader whose host is lost is replaced after this time (a killed leader: at once); "
-               "lost nodes are detected later by the same time")
+               "leader whose host is lost is replaced after this time (a killed leader: at once). "
+               "Detection of lost nodes is delayed by the same time")
         .needs = {"etcd"};
     const auto add_text = [this](std::string_view name, std::string_view value, std::string& target,
                                  std::string_view needed, std::string_view help) {

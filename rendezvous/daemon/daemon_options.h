@@ -10,14 +10,17 @@
 #include <variant>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/c10d/request.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
+#include "proto/link/bounds.h"
 #include "proto/secure/secret.h"
 #include "rendezvous/command_line.h"
+#include "rendezvous/coordinator/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
+#include "rendezvous/job/leases.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/door_places.h"
 #include "rendezvous/status/status_access.h"
@@ -60,7 +63,8 @@ struct DaemonOptions {
   std::size_t standbys_max = bounds::members_max - 1;  // limit for standbys if it is the leader
   bool leaves_nothing = false;  // delete its keys from etcd if it is the last member and has no job
   bool is_member() const { return !etcd.empty(); }
-  bool has_sandbox = true;      // drop unneeded privileges before serving
+  std::optional<RoundVotes::Agent> own_agent = {};  // that started this cpprund for its own job
+  bool has_sandbox = true;                          // drop unneeded privileges before serving
   bool has_plain_store = true;  // serve a store to all clients on the rendezvous port
   c10d::Dialect dialect = c10d::Dialect::undecided;  // assumed for all clients if set
   // Limits for clients.

@@ -24,7 +24,7 @@ tl::unexpected<Error> no_number(std::string_view name, std::string_view value,
                                 std::string_view what) {
   return failure(
       fmt::format("cannot tell which sockets were passed: {} is not a {}; unset LISTEN_FDS and "
-                  "LISTEN_PID, or start cpprund by a .socket unit",
+                  "LISTEN_PID, or start cpprund with a .socket unit",
                   quoted(name, value), what));
 }
 
@@ -51,7 +51,7 @@ std::string_view hint_for(Kind kind) {
   switch (kind) {
     case Kind::not_open:
     case Kind::no_socket:
-      return "start cpprund by a .socket unit, or unset LISTEN_FDS and LISTEN_PID";
+      return "start cpprund with a .socket unit, or unset LISTEN_FDS and LISTEN_PID";
     case Kind::tcp:
       return "set Accept=no in its .socket unit";
     case Kind::udp:

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// The limits of leader election with etcd; the others are in proto/bounds.h.
+// The limits of leader election with etcd.
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-
-#include "proto/bounds.h"
 
 namespace cpprun::bounds {
 

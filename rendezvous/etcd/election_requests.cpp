@@ -7,7 +7,7 @@
 #include <cassert>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/etcd/bounds.h"
 

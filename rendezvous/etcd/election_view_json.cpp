@@ -23,7 +23,7 @@ Result<Json> parse(std::string_view text) {
       bounds::election_synced_max * 4 * bounds::election_name_bytes_max;
   constexpr std::size_t depth_max = 2;
   if (text.size() > bytes_max) {
-    return failure(fmt::format("{} bytes, and the maximum is {}", text.size(), bytes_max));
+    return failure(fmt::format("it has {} bytes; the maximum is {}", text.size(), bytes_max));
   }
   Json json = parse_json(text, depth_max);
   if (!json.is_object()) return failure("not a JSON object");

@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "rendezvous/etcd/bounds.h"

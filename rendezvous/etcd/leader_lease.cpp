@@ -7,6 +7,8 @@
 #include <cassert>
 #include <utility>
 
+#include "rendezvous/etcd/bounds.h"
+
 namespace cpprun {
 
 TimePoint GrantedLease::until() const {

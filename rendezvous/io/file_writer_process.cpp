@@ -14,7 +14,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/bounds.h"
 
 namespace cpprun {
 

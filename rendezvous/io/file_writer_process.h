@@ -46,6 +46,18 @@ class FileWriterProcess {
   static std::unique_ptr<FileWriterProcess> begin_for_file(asio::io_context& context,
                                                            HelperProcesses& side, int descriptor,
                                                            Callbacks callbacks);
+  // The process stays when another program is executed here: what that program needs of it.
+  struct Carried {
+    int pipe = -1;
+    int news = -1;
+    std::size_t count = 0;
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const { return {pipe_.get(), news_.get(), count_}; }
+  static std::unique_ptr<FileWriterProcess> adopt(const Carried& carried) {
+    return std::unique_ptr<FileWriterProcess>(new FileWriterProcess(
+        FileDescriptor(carried.pipe), FileDescriptor(carried.news), carried.count));
+  }
   ~FileWriterProcess() { *alive_ = false; }
   FileWriterProcess(const FileWriterProcess&) = delete;
   FileWriterProcess& operator=(const FileWriterProcess&) = delete;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -52,6 +53,8 @@ class HelperProcesses {
 
   // Those that were started and have not been reaped.
   const std::vector<int>& pids() const { return pids_; }
+  // They were started by another program in this process.
+  void adopt(std::vector<int> pids) { pids_ = std::move(pids); }
   // The child was reaped elsewhere.
   void reaped(int pid) { std::erase(pids_, pid); }
 

@@ -10,9 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
+#include "rendezvous/bounds.h"
 
 namespace cpprun {
 

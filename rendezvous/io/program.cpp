@@ -67,11 +67,11 @@ void say_exception() {
 
 }  // namespace
 
-int run_program(std::string_view name, const std::function<int()>& body) {
+int run_program(std::string_view name, const std::function<int()>& body, bool is_continued) {
   program_name() = name;
   fill_standard_streams();
   survive_failed_writes();
-  reset_inherited_signals();
+  if (!is_continued) reset_inherited_signals();
   std::set_terminate(on_terminate);
   try {
     return body();

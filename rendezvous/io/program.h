@@ -13,7 +13,10 @@ namespace cpprun {
 // did so, and an uncaught exception ends it with a message.
 // Calls `body` with all of that, and gives its exit code; after an exception 1, with a line on
 // stderr that begins with the name.
-int run_program(std::string_view name, const std::function<int()>& body);
+//
+// `is_continued`: another program in this process has done all of this. Its signals stay blocked:
+// those that came meanwhile wait for `body`.
+int run_program(std::string_view name, const std::function<int()>& body, bool is_continued = false);
 
 // A closed standard descriptor would be given to the next thing that is opened, a client's socket
 // for instance, and messages for a person would be written there. Writes to a stdout that was

@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/sniff.h"
+#include "rendezvous/bounds.h"
 
 namespace cpprun {
 
@@ -61,7 +61,8 @@ void SecureHandshake::read() {
 
 void SecureHandshake::hear(std::string_view bytes) {
   bytes_heard_ += bytes.size();
-  if (bytes_heard_ > bounds::handshake_bytes_max) return fail("too many bytes for a handshake");
+  if (bytes_heard_ > bounds::handshake_bytes_max)
+    return fail("the peer sent more bytes than a handshake can have");
   bool goes_on = false;
   try {
     goes_on = channel_->hear(bytes);

@@ -7,6 +7,7 @@
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
 #include <cerrno>
@@ -49,6 +50,19 @@ PeerAddress peer_address_of(int fd) {
   // Zeros if the peer is gone.
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
   return peer_of(address);
+}
+
+Result<socklen_t> fill_unix_address(const std::string& path, sockaddr_storage& into) {
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof address.sun_path) {
+    return failure("the path of a Unix socket must have 1 to " +
+                   std::to_string(sizeof address.sun_path - 1) + " bytes, and \"" + path +
+                   "\" has " + std::to_string(path.size()));
+  }
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, path.size());
+  std::memcpy(&into, &address, sizeof address);
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
 }
 
 namespace {

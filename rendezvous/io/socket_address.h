@@ -22,6 +22,14 @@ PeerAddress local_address_of(int fd);
 // The address of its other end.
 PeerAddress peer_address_of(int fd);
 
+// A Unix socket where an address is expected: "unix:/run/store.sock".
+inline constexpr std::string_view unix_prefix = "unix:";
+inline std::string unix_path(const std::string& host) {
+  return host.substr(unix_prefix.size());
+}
+// The size of the address. Fails if the path is empty or too long.
+Result<socklen_t> fill_unix_address(const std::string& path, sockaddr_storage& into);
+
 // Finds the user at the other end of a connection on this machine. The kernel answers by
 // NETLINK_SOCK_DIAG, in one request and one reply, without a search of all sockets.
 

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun {

@@ -47,6 +47,8 @@ class NonBlockingWriter {
   bool never_blocks() const { return way_ != Way::cautiously; }
   bool empty() const { return waiting() == 0; }
   std::size_t waiting() const { return queue_.size() - written_; }
+  // The bytes that wait.
+  std::string queued() const { return queue_.substr(written_); }
 
   // The last act of a process without an event loop: waits for a slow reader, but no longer.
   void flush(Duration timeout);

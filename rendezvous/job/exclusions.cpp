@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/operator_command.h"
 
 namespace cpprun {

@@ -189,6 +189,9 @@ bool Job::rejoin(TimePoint now, const Caller& caller, const link::Join& join, Ac
 void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const link::Join& join,
                  Actions& actions) {
   nodes_.resume(now, old_link, caller, join, actions);
+  if (round().phase() == Round::Phase::sealed) {
+    hangs_.moved(old_link, caller.link, round(), actions);
+  }
   rounds_.resumed(now, old_link, caller.link, join, nodes_, actions);
 }
 
@@ -234,13 +237,16 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
                                     m.failure.rank.value, name_of(*member))});
               return;
             }
-            rounds_.failed(now, *member, m, nodes_, actions);
+            rounds_.failed(now, link, m, nodes_, actions);
           },
           [&](const link::Succeeded& m) {
             if (is_current(m.round)) rounds_.succeeded(now, link, nodes_, actions);
           },
           [&](const link::Drained& m) {
-            if (is_current(m.round)) rounds_.drained(now, link, m, nodes_, actions);
+            if (!is_current(m.round)) return;
+            // A verdict is sent before the end of the job.
+            hangs_.left(now, link, round(), actions);
+            rounds_.drained(now, link, m, nodes_, actions);
           },
           [&](const link::Leave& m) {
             if (!over()) rounds_.leave(now, link, m, nodes_, actions);
@@ -250,6 +256,11 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
             // The coordinator's own agent shares its clock, and has no link that could fall
             // silent.
             if (!member->local) answer(now, link, m, actions);
+            const Member* const node = round().find(link);
+            const bool runs = round().phase() == Round::Phase::sealed && !over();
+            if (runs && node != nullptr && node->state == State::running) {
+              hangs_.heard(now, link, m, round(), actions);
+            }
           },
           [&](const link::Stands& m) {
             if (is_current(m.round)) rounds_.stands(now, link, m, nodes_, actions);
@@ -257,6 +268,11 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
           [&](const link::Status& m) {
             if (!is_current(m.round) || member->state == State::waiting) return;
             nodes_.round().figures_of(link).hear(now, m, member->join.local_world_size);
+          },
+          [&](const link::Upgraded& m) { nodes_.round().set_upgraded(link, m); },
+          [&](const link::Captured& m) {
+            if (!is_current(m.round) || member->state != State::running) return;
+            hangs_.heard(now, link, m, round(), actions);
           },
           [&](const auto&) {
             // A second Join, or a message that only coordinators send.
@@ -369,6 +385,14 @@ void Job::advance(TimePoint now, Actions& actions) {
   if (is_deposed()) return;
   give_up_silent(now, actions);
   rounds_.advance(now, nodes_, actions);
+  if (!over()) hangs_.advance(now, round(), actions);
+}
+
+std::optional<TimePoint> Job::next_deadline() const {
+  auto soonest = rounds_.next_deadline(nodes_);
+  const bool runs = round().phase() == Round::Phase::sealed && !over() && !is_deposed();
+  const auto due = hangs_.next_deadline(runs);
+  return due && (!soonest || *due < *soonest) ? due : soonest;
 }
 
 // If several nodes fall silent at once, as after a partition, all are removed before anything
@@ -406,6 +430,7 @@ void Job::lose(TimePoint now, const Leases::Expired& expired, const std::string&
     round.leases().forget(link);
     return;
   }
+  if (!over()) hangs_.left(now, link, round, actions);
   actions.emplace_back(coordinator::Note{
       .line = fmt::format("{} is lost: {}", name_of(member), why), .level = LogLevel::warning});
   actions.emplace_back(change_of(member, NodeChange::Kind::lost, why));
@@ -439,12 +464,16 @@ CommandResult Job::command(TimePoint now, const OperatorCommand& command, Action
       return restart(now, command, actions);
     case OperatorCommand::Kind::save:
       return save(now, command.signal, actions);
+    case OperatorCommand::Kind::capture:
+      return capture(now, command, actions);
     case OperatorCommand::Kind::drain:
       return drain(now, command, actions);
     case OperatorCommand::Kind::exclude:
       return exclude(now, command, actions);
     case OperatorCommand::Kind::include:
       return include(now, command);
+    case OperatorCommand::Kind::upgrade:
+      return upgrade(now, command, actions);
     case OperatorCommand::Kind::forget:
     case OperatorCommand::Kind::handover:  // not for a job but for its coordinator
       break;
@@ -525,6 +554,17 @@ CommandResult Job::save(TimePoint now, int signal, Actions& actions) {
                                   round().number().value, in_seconds(bounds::save_lead))};
 }
 
+CommandResult Job::capture(TimePoint now, const OperatorCommand& command, Actions& actions) {
+  if (round().phase() != Round::Phase::sealed) {
+    return {Kind::not_now, "no workers are running: " + waits_for(now)};
+  }
+  const auto number = hangs_.capture(now, round(), command.native, actions);
+  const int workers = round().world_size();
+  return {Kind::done,
+          fmt::format("capturing the stacks of {} worker{} of round {} (capture {})", workers,
+                      workers == 1 ? "" : "s", round().number().value, number)};
+}
+
 void Job::noticed(TimePoint now, const Member& member, const std::string& notice,
                   Actions& actions) {
   const std::string what = fmt::format("preemption notice from {} ({})", name_of(member), notice);
@@ -574,6 +614,31 @@ CommandResult Job::exclude(TimePoint now, const OperatorCommand& command, Action
                                             links.size() == 1 ? "leaves" : "leave");
   return {Kind::done, fmt::format("{} is excluded from job \"{}\" {}; {}", command.whom, terms().id,
                                   length, who)};
+}
+
+// One node at a time: if the new program is of no use, the others still run the old one.
+CommandResult Job::upgrade(TimePoint now, const OperatorCommand& command, Actions& actions) const {
+  const auto links = nodes_.nodes_called(command.whom);
+  if (links.size() != 1) {
+    return {Kind::unknown,
+            fmt::format("{} of job \"{}\" has the rank, the host name or the address "
+                        "\"{}\"; its nodes are {}",
+                        links.empty() ? "no node" : "more than one node", terms().id, command.whom,
+                        round().who_is_here())};
+  }
+  const Member& member = *round().find(links.front());
+  if (!member.connected) {
+    return {Kind::not_now, fmt::format("{} is not connected; retry", name_of(member))};
+  }
+  if (!member.join.upgrades) {
+    return {Kind::not_now,
+            fmt::format("{} runs a version of cpprun that cannot be upgraded while its workers run",
+                        name_of(member))};
+  }
+  const auto number = std::chrono::floor<std::chrono::microseconds>(now.time_since_epoch()).count();
+  actions.emplace_back(
+      coordinator::Say{links.front(), link::Upgrade{static_cast<std::uint64_t>(number)}});
+  return {Kind::done, fmt::format("asked {} to upgrade its agent", name_of(member))};
 }
 
 CommandResult Job::include(TimePoint now, const OperatorCommand& command) {

@@ -14,6 +14,7 @@
 #include "proto/result.h"
 #include "rendezvous/job/coordinator_actions.h"
 #include "rendezvous/job/exclusions.h"
+#include "rendezvous/job/hang_watch.h"
 #include "rendezvous/job/job_leadership.h"
 #include "rendezvous/job/job_nodes.h"
 #include "rendezvous/job/job_record.h"
@@ -92,6 +93,12 @@ class Job {
   std::string cover_text() const { return over() ? "" : leadership().cover_text(round()); }
   std::string exposure_text() const { return over() ? "" : leadership().exposure_text(round()); }
 
+  // What its workers were doing when that was last captured; nothing before the first time.
+  const std::optional<JobCapture>& last_capture() const { return hangs_.last(); }
+  bool is_capturing() const {
+    return hangs_.is_gathering() && round().phase() == Round::Phase::sealed && !over();
+  }
+
   // A client looks at the job: for a while nodes are asked for worker stats.
   void look(TimePoint now, Actions& actions);
 
@@ -132,7 +139,8 @@ class Job {
   void advance(TimePoint now, Actions& actions);
   // A worker of the running round has used its store: from now on its time counts as training.
   void store_asked(TimePoint now) { rounds_.store_asked(now, round()); }
-  std::optional<TimePoint> next_deadline() const { return rounds_.next_deadline(nodes_); }
+  void found_process_group(Actions& actions) { rounds_.found_process_group(round(), actions); }
+  std::optional<TimePoint> next_deadline() const;
   // The violated invariant, if any.
   std::optional<std::string> check() const { return rounds_.check(nodes_); }
 
@@ -152,9 +160,11 @@ class Job {
   // A preemption notice: the node will be taken away soon. All workers save while it is still
   // there.
   void noticed(TimePoint now, const Member& member, const std::string& notice, Actions& actions);
+  CommandResult capture(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult drain(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult exclude(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult include(TimePoint now, const OperatorCommand& command);
+  CommandResult upgrade(TimePoint now, const OperatorCommand& command, Actions& actions) const;
   std::optional<CommandResult> objection_to_dismiss(const std::vector<LinkId>& links) const;
   void dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
                Actions& actions);
@@ -171,6 +181,7 @@ class Job {
 
   JobNodes nodes_;
   JobRounds rounds_;
+  HangWatch hangs_;
   std::optional<Save> save_;
 };
 

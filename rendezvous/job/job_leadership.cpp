@@ -7,7 +7,7 @@
 #include <csignal>
 #include <string_view>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -25,6 +25,7 @@ JobLeadership::JobLeadership(const JobTerms& terms, const JobOptions& options)
       nodes_min_(static_cast<std::size_t>(terms.nodes_min)),
       is_elastic_(terms.elastic()),
       is_wanted_(options.standby),
+      keeps_workers_(terms.restarts.reconfigures),
       lease_(options.lease),
       votes_(options.lease) {}
 
@@ -194,7 +195,8 @@ link::Drain JobLeadership::drain(const Member& member, const Round& round,
   return {.round = round.number(),
           .reason = round_end.reason,
           .keeps_vote = votes_.may_be_lost() && !ends && !recalls_votes_ && !member.leaving,
-          .ends_job = ends};
+          .ends_job = ends,
+          .keeps_workers = keeps_workers_ && !ends && !member.leaving && !is_transfer_requested()};
 }
 
 void JobLeadership::send_drain(const Round& round, const RoundEnd& round_end,

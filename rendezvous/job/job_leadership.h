@@ -146,7 +146,8 @@ class JobLeadership {
   std::string job_;
   std::size_t nodes_min_;
   bool is_elastic_;
-  bool is_wanted_;  // there should be a standby
+  bool is_wanted_;      // there should be a standby
+  bool keeps_workers_;  // --on-failure=reconfigure
   Duration lease_;
 
   RoundNumber round_{};

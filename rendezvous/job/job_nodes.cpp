@@ -20,6 +20,8 @@ std::vector<std::pair<LinkId, Member>> members_of(const JobRecord& record, TimeP
                                                   LinkId first) {
   std::vector<std::pair<LinkId, Member>> members;
   for (const JobRecord::Node& each : record.nodes) {
+    // It has no takeover window, so its lease counts as begun earlier.
+    const Duration early = each.hosts ? record.takeover_window : Duration{};
     members.emplace_back(first, Member{.join = each.join,
                                        .peer = each.peer,
                                        .further_peers = each.further_peers,
@@ -28,11 +30,13 @@ std::vector<std::pair<LinkId, Member>> members_of(const JobRecord& record, TimeP
                                        .connected = false,
                                        .broke_at = now,
                                        .state = each.state,
-                                       .since = now,
+                                       .since = now - early,
                                        .group_rank = each.group_rank,
                                        .ranks = each.ranks});
     ++first.value;
   }
+  // In the order of their leases.
+  std::ranges::stable_sort(members, {}, [](const auto& each) { return each.second.since; });
   return members;
 }
 

@@ -18,6 +18,16 @@
 
 namespace cpprun {
 
+// A worker that was restarted alone in the running round, for the last time (link::RestartWorker).
+struct RestartedWorker {
+  Rank rank{};
+  int attempt = 1;
+  int restart_count = 0;
+  TimePoint due{};  // when it starts
+  std::string reason;
+  friend bool operator==(const RestartedWorker&, const RestartedWorker&) = default;
+};
+
 // The part of a job that outlives its coordinator: which nodes had a seat, which restarts were
 // used, and the history that people want to see. It does not include the contents of the store. A
 // job that resumes from a record restarts its round on an empty store, which uses no restart.
@@ -35,7 +45,7 @@ struct JobRecord {
     RankRange ranks = {};
     bool leaving = false;
     std::string dismissed = {};
-    bool hosts = false;  // its cpprun is also the coordinator
+    bool hosts = false;  // its cpprun is also the coordinator, or started it
     friend bool operator==(const Node&, const Node&) = default;
   };
 
@@ -65,6 +75,9 @@ struct JobRecord {
   TimeAccounting::Kept time = {};
   std::vector<Exclusions::Entry> exclusions = {};
   std::vector<EvictedNodes::Entry> evicted_nodes = {};
+
+  // Workers that were restarted alone in that round, by rank.
+  std::vector<RestartedWorker> restarted_workers = {};
 
   const std::string& job() const { return nodes.front().join.job; }
 };

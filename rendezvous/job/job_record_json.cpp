@@ -34,6 +34,8 @@ constexpr int record_version = 1;
 constexpr std::int64_t wall_max = 5'000'000'000'000'000;
 constexpr double wall_seconds_max = 5e9;
 constexpr std::uint64_t restarts_max = 1'000'000'000;
+// What link::RestartWorker can carry.
+constexpr Duration restart_pause_max = std::chrono::hours(24 * 24);
 
 // Names in the order of Member::State and of Round::Phase.
 constexpr std::array states = {"waiting", "running", "succeeded", "drained"};
@@ -182,6 +184,7 @@ struct RecordFormat {
     f("nodes", record.nodes), f("pause_until", Ahead{record.pause_until, pause_max_of(record)});
     f("dismissals", record.evicted_nodes), f("restarts", record.restarts);
     f("exclusions", record.exclusions);
+    f.where_known("restarted_workers", record.restarted_workers);
   }
   void fields(auto& f, Of<JobRecord::Node> auto& node) const {
     f("ranks", node.ranks), f("join", node.join), f("peer", node.peer);
@@ -210,6 +213,11 @@ struct RecordFormat {
     f("root", round.root), f("round", round.round), f("restart", round.restart);
     f("began", round.began), f("ended", round.ended), f("reason", round.reason);
     f("consequences", round.consequences), f("consequence_count", round.consequence_count);
+    f.where_known("worker_restarts", round.worker_restarts);
+  }
+  void fields(auto& f, Of<RestartedWorker> auto& worker) const {
+    f("rank", worker.rank), f("attempt", worker.attempt), f("restart", worker.restart_count);
+    f("due", Ahead{worker.due, restart_pause_max}), f("reason", worker.reason);
   }
   void fields(auto& f, Of<RoundHistory::Kept> auto& kept) const {
     f("first", kept.first), f("last", kept.last), f("left_out", kept.left_out);
@@ -267,6 +275,7 @@ struct RecordFormat {
   void read(const char* key, const Json& json, TimePoint& time) const {
     read(key, json, Ahead{time, Duration{}});
   }
+  Json write(const Ahead<const TimePoint>& ahead) const { return write(ahead.time); }
   Json write(const Ahead<const std::optional<TimePoint>>& ahead) const {
     return json_of<Json>(*this, ahead.time);
   }
@@ -405,6 +414,11 @@ auto read_record(const RecordKind& kind, std::string_view bytes, const Read& rea
 // Rejects seats that no round can have had. Job::check rejects everything else that is impossible.
 std::optional<std::string> objection_to_seats(const JobRecord& record) {
   const JobTerms terms = terms_of(record.nodes.front().join);
+  for (const RestartedWorker& each : record.restarted_workers) {
+    const bool is_possible = each.rank.value >= 0 && each.rank.value < record.world_size &&
+                             each.attempt > 0 && each.restart_count > 0;
+    if (!is_possible) return "a worker was restarted that cannot exist";
+  }
   std::set<int> seats;
   for (const JobRecord::Node& each : record.nodes) {
     if (each.join.job != record.job()) return "it has nodes of two jobs";

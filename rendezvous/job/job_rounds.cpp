@@ -8,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/job_texts.h"
 
 namespace cpprun {
@@ -57,6 +57,9 @@ JobRounds::JobRounds(TimePoint now, const JobRecord& record, JobOptions options,
   why_again_ = record.why_again;
   steps_ = 1;
   has_lost_its_store_ = !has_store;
+  for (const RestartedWorker& each : record.restarted_workers) {
+    restarted_workers_.emplace(each.rank, each);
+  }
   if (record.alive) time_.had_no_coordinator(std::min(std::max(*record.alive, sealed_at_), now));
   next_round_is_due_ = !over() && round.phase() == Round::Phase::gathering && !pause_until_;
   if (over()) return;
@@ -81,6 +84,7 @@ void JobRounds::keep(JobRecord& record) const {
   record.finish = finish_;
   record.history = history_.kept();
   record.time = time_.kept();
+  for (const auto& [rank, worker] : restarted_workers_) record.restarted_workers.push_back(worker);
 }
 
 std::string JobRounds::waits_for(TimePoint now, const Round& round) const {
@@ -94,9 +98,10 @@ std::string JobRounds::waits_for(TimePoint now, const Round& round) const {
   return status_of(round, terms_, waits);
 }
 
-void JobRounds::failed(TimePoint now, const Member& member, link::Failed failed, JobNodes& nodes,
+void JobRounds::failed(TimePoint now, LinkId link, link::Failed failed, JobNodes& nodes,
                        Actions& actions) {
   const Round& round = nodes.round();
+  const Member& member = *round.find(link);
   if (round.phase() == Round::Phase::gathering) return;
   // A failure never has status 0. Host and ranks come from our records, not from the node.
   if (failed.failure.status == link::ExitStatus{}) failed.failure.status.value = 1;
@@ -117,6 +122,8 @@ void JobRounds::failed(TimePoint now, const Member& member, link::Failed failed,
          .heard = now});
     return;
   }
+  if (failed.late) break_for_stopped_node(now, link, nodes, actions);
+  if (restarts_alone(now, link, failed, at, round, actions)) return;
   // Without its store, any failure is a consequence of that.
   if (has_lost_its_store_ && round.phase() == Round::Phase::sealed) {
     break_for_lost_store(now, nodes, actions);
@@ -142,6 +149,70 @@ void JobRounds::failed(TimePoint now, const Member& member, link::Failed failed,
   if (round.phase() == Round::Phase::sealed) break_round(now, what, nodes, actions);
 }
 
+// Whether this worker alone is started again (RestartScope::worker). If the restart policy allows
+// no restart, or another node may have to take over, the round breaks as for any failure.
+bool JobRounds::restarts_alone(TimePoint now, LinkId link, const link::Failed& failed, TimePoint at,
+                               const Round& round, Actions& actions) {
+  if (terms_.restarts.scope == RestartScope::job) return false;
+  const link::Failure& failure = failed.failure;
+  const auto known = restarted_workers_.find(failure.rank);
+  const int attempt = known == restarted_workers_.end() ? 0 : known->second.attempt;
+  // Repeated on a newer link: the reply may have been lost with the older one.
+  const bool is_repeated = failed.attempt >= 0 && failed.attempt < attempt;
+  const bool runs = round.phase() == Round::Phase::sealed;
+  if (!is_repeated) {
+    // No such restart is known here: another one must not get its number.
+    const bool is_known = failed.attempt == attempt;
+    if (!runs || !is_known || has_lost_its_store_ || has_process_group_) return false;
+    RestartPolicy after = policy_;
+    const auto verdict = after.judge(now, {.root = failure, .life = at - started_at(failure.rank)});
+    if (!verdict.restart || verdict.failing_host) return false;
+    policy_ = std::move(after);
+    restarted_workers_[failure.rank] = {.rank = failure.rank,
+                                        .attempt = attempt + 1,
+                                        .restart_count = policy_.restarts_used(),
+                                        .due = now + verdict.pause,
+                                        .reason = verdict.reason};
+    history_.worker_restarted(failure.cause);
+    record_changed();
+    if (const auto standby = leadership_.standby()) {
+      actions.emplace_back(coordinator::ShowRecord{terms_.id, *standby});
+    }
+    // A node reports the restarts of its own workers.
+    if (!round.find(link)->local) {
+      actions.emplace_back(
+          coordinator::Note{fmt::format("rank {} on {} failed and is restarted alone: {}",
+                                        failure.rank.value, failure.host, verdict.reason)});
+    }
+  }
+  if (!runs) return true;
+  const RestartedWorker& worker = restarted_workers_.at(failure.rank);
+  actions.emplace_back(
+      coordinator::Say{link, link::RestartWorker{.round = round.number(),
+                                                 .rank = worker.rank,
+                                                 .attempt = worker.attempt,
+                                                 .restart_count = worker.restart_count,
+                                                 .pause = std::max(worker.due - now, Duration{}),
+                                                 .reason = worker.reason}});
+  return true;
+}
+
+// With RestartScope::worker, a node that cannot end a failed worker stops all of its workers. The
+// restart of that worker was counted already.
+void JobRounds::break_for_stopped_node(TimePoint now, LinkId link, JobNodes& nodes,
+                                       Actions& actions) {
+  const Round& round = nodes.round();
+  const Member& member = *round.find(link);
+  const bool is_alone = terms_.restarts.scope == RestartScope::worker;
+  if (!is_alone || round.phase() != Round::Phase::sealed || member.state != State::running) return;
+  break_politely(now, fmt::format("{} has stopped its workers", name_of(member)), nodes, actions);
+}
+
+TimePoint JobRounds::started_at(Rank rank) const {
+  const auto restarted = restarted_workers_.find(rank);
+  return restarted == restarted_workers_.end() ? sealed_at_ : restarted->second.due;
+}
+
 void JobRounds::succeeded(TimePoint now, LinkId link, JobNodes& nodes, Actions& actions) {
   Round& round = nodes.round();
   leadership_.released(link);
@@ -155,6 +226,7 @@ void JobRounds::drained(TimePoint now, LinkId link, const link::Drained& drained
                         Actions& actions) {
   Round& round = nodes.round();
   if (drained.asked) leadership_.released(link);
+  break_for_stopped_node(now, link, nodes, actions);
   // In any other phase the message is late: no node was asked for it.
   if (round.phase() != Round::Phase::draining) return;
   const State state = round.find(link)->state;
@@ -411,7 +483,7 @@ void JobRounds::send_spares(std::optional<LinkId> only, const Round& round,
   const bool is_full = round.seated() >= static_cast<std::size_t>(terms_.nodes_max);
   const link::Waiting waiting{
       .reason = is_full
-                    ? fmt::format("all {} seats are taken; this node is a spare", terms_.nodes_max)
+                    ? fmt::format("all {} places are taken; this node is a spare", terms_.nodes_max)
                     : "some nodes have finished their work; this node is a spare",
       .spare = true};
   if (only) {
@@ -429,6 +501,8 @@ void JobRounds::seal(TimePoint now, JobNodes& nodes, Actions& actions) {
   ++steps_;
   record_due_.reset();
   has_lost_its_store_ = false;
+  restarted_workers_.clear();
+  has_process_group_ = false;
   last_call_.cancel();
   status_due_.reset();
   sealed_at_ = now;
@@ -448,6 +522,7 @@ void JobRounds::say_seat(LinkId link, link::Sealed sealed, const Round& round,
                          Actions& actions) const {
   sealed.restart_count = policy_.restarts_used();
   sealed.store_port = options_.store_port;
+  sealed.restarts_workers = terms_.restarts.scope == RestartScope::worker;
   const auto* before = history_.root_of(RoundNumber{sealed.round.value - 1});
   // The agent in this process has received it in full, with `round_over`.
   if (before != nullptr && !round.find(link)->local) {
@@ -500,7 +575,7 @@ RestartPolicy::Verdict JobRounds::judge(TimePoint now, const Round& round) {
   const Failures::Entry* root = round_end_.failures.root();
   if (root == nullptr) return {.restart = true, .pause = {}, .reason = "the next round follows"};
   auto verdict = policy_.judge(now, {.root = root->failure,
-                                     .life = root->at - sealed_at_,
+                                     .life = root->at - started_at(root->failure.rank),
                                      .lost = root->lost,
                                      .reached = round_end_.reached});
   if (!root->lost || !verdict.restart) return verdict;
@@ -568,9 +643,10 @@ void JobRounds::exclude_failing_host(TimePoint now, const std::string& host, Job
   const HostLimit& limit = terms_.restarts.host_limit;
   const std::string in_time =
       limit.window > Duration{} ? fmt::format(" within {} s", in_seconds(limit.window)) : "";
-  const std::string why = fmt::format("{} {} on {}{} (--max-host-failures={})", limit.failures,
-                                      limit.failures == 1 ? "round failed" : "rounds failed", host,
-                                      in_time, limit.failures);
+  // Of rounds, or of workers that were restarted alone.
+  const std::string why =
+      fmt::format("{} {} on {}{} (--max-host-failures={})", limit.failures,
+                  limit.failures == 1 ? "failure" : "failures", host, in_time, limit.failures);
   const auto links = nodes.nodes_of_host(host);
   const std::size_t staying = nodes.round().staying();
   std::optional<std::string> objection;
@@ -638,6 +714,7 @@ void JobRounds::end(link::Finish finish, TimePoint now, JobNodes& nodes, Actions
   close_time(now, round);
   finish_ = std::move(finish);
   finish_->time = time_.told(now);
+  if (terms_.restarts.scope == RestartScope::worker) finish_->restarts = policy_.restarts_used();
   status_due_.reset();
   pause_until_.reset();
   last_call_.cancel();
@@ -794,6 +871,18 @@ void JobRounds::store_asked(TimePoint now, const Round& round) {
   if (over() || round.phase() != Round::Phase::sealed || time_.training()) return;
   time_.trains();
   place_time(now, round);
+}
+
+void JobRounds::found_process_group(const Round& round, Actions& actions) {
+  const bool is_known = terms_.restarts.scope == RestartScope::job || has_process_group_;
+  if (is_known || round.phase() != Round::Phase::sealed || over()) return;
+  has_process_group_ = true;
+  actions.emplace_back(coordinator::Note{
+      .line = "--restart-scope=worker is ignored in this round: its workers form a process group, "
+              "which a worker that is restarted alone cannot join; a failure restarts all of them"
+              "\n  hint: use --restart-scope=worker only for workers that do not call "
+              "init_process_group",
+      .level = LogLevel::warning});
 }
 
 void JobRounds::place_time(TimePoint now, const Round& round) {

@@ -3,6 +3,7 @@
 // The rounds of a job, one after the other (JobRounds).
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,8 +78,7 @@ class JobRounds {
 
   // --- the nodes' messages about the current round, while the job is not over
 
-  void failed(TimePoint now, const Member& member, link::Failed failed, JobNodes& nodes,
-              Actions& actions);
+  void failed(TimePoint now, LinkId link, link::Failed failed, JobNodes& nodes, Actions& actions);
   void succeeded(TimePoint now, LinkId link, JobNodes& nodes, Actions& actions);
   void drained(TimePoint now, LinkId link, const link::Drained& drained, JobNodes& nodes,
                Actions& actions);
@@ -155,6 +155,9 @@ class JobRounds {
   std::optional<TimePoint> next_deadline(const JobNodes& nodes) const;
   // A worker of the running round has used its store: from now on its time counts as training.
   void store_asked(TimePoint now, const Round& round);
+  // The store of the running round has keys of a process group of PyTorch: its workers depend on
+  // each other, so none of them is restarted alone.
+  void found_process_group(const Round& round, Actions& actions);
   // To be called after each change: the time accounting learns where all nodes are.
   void place_time(TimePoint now, const Round& round);
   // The violated invariant, if any.
@@ -166,6 +169,10 @@ class JobRounds {
     return terms_.elastic() && !member.local &&
            round.staying() > static_cast<std::size_t>(terms_.nodes_min);
   }
+  bool restarts_alone(TimePoint now, LinkId link, const link::Failed& failed, TimePoint at,
+                      const Round& round, Actions& actions);
+  void break_for_stopped_node(TimePoint now, LinkId link, JobNodes& nodes, Actions& actions);
+  TimePoint started_at(Rank rank) const;
   void seal(TimePoint now, JobNodes& nodes, Actions& actions);
   void say_seat(LinkId link, link::Sealed sealed, const Round& round, Actions& actions) const;
   void consider_growing(TimePoint now, std::optional<LinkId> newcomer, JobNodes& nodes,
@@ -205,6 +212,8 @@ class JobRounds {
   bool next_round_is_due_ = false;        // it starts as soon as no link is broken
   std::optional<TimePoint> status_due_;   // set while a node waits
   bool has_lost_its_store_ = false;
+  std::map<Rank, RestartedWorker> restarted_workers_;  // in the running round
+  bool has_process_group_ = false;                     // with RestartScope::worker
   std::uint64_t steps_ = 0;
   std::optional<TimePoint> record_due_;  // a node has finished its part since the last record
 };

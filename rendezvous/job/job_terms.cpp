@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -42,8 +43,8 @@ std::optional<std::string> disagreement(const JobTerms& terms, const link::Join&
   }
   if (join.store_is_local != terms.store_is_local) {
     return fmt::format(
-        "this job uses {}, but {} has {} (the default is local with a secret, direct without); use "
-        "the same value on every node",
+        "this job uses {}, but {} has {} (the default is local with a secret, several cpprunds or "
+        "etcd, otherwise direct); use the same value on every node",
         store_text(terms.store_is_local), join.host, store_text(join.store_is_local));
   }
   if (join.node_rank && (*join.node_rank < 0 || *join.node_rank >= terms.nodes_max)) {
@@ -85,7 +86,7 @@ std::optional<std::string> impossible(const link::Join& join) {
 
 std::string unknown_round_of(const link::Join& join) {
   return fmt::format(
-      "all workers of {} exited with 0 in round {}, which this master does not know: it is a "
+      "all workers of {} exited with 0 in round {}, which this master does not know: this is a "
       "different master, or the job has ended and its record was removed",
       join.host, join.after.value);
 }
@@ -102,8 +103,8 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
-        "{} belongs to round {}, which this master is not running: the node did not respond for "
-        "{} s and was declared lost, or this is a different master",
+        "{} tries to resume round {}, which this master is not running: the node was lost after "
+        "{} s without a response, or this is a different master",
         join.host, join.after.value, in_seconds(lease));
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);

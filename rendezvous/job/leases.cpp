@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 

@@ -17,10 +17,12 @@ constexpr std::array names = {
     std::pair{OperatorCommand::Kind::stop, std::string_view("stop")},
     std::pair{OperatorCommand::Kind::restart, std::string_view("restart")},
     std::pair{OperatorCommand::Kind::save, std::string_view("save")},
+    std::pair{OperatorCommand::Kind::capture, std::string_view("capture")},
     std::pair{OperatorCommand::Kind::drain, std::string_view("drain")},
     std::pair{OperatorCommand::Kind::exclude, std::string_view("exclude")},
     std::pair{OperatorCommand::Kind::include, std::string_view("include")},
     std::pair{OperatorCommand::Kind::forget, std::string_view("forget")},
+    std::pair{OperatorCommand::Kind::upgrade, std::string_view("upgrade")},
     std::pair{OperatorCommand::Kind::handover, std::string_view("handover")},
 };
 

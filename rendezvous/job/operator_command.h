@@ -36,23 +36,27 @@ struct OperatorCommand {
     stop,      // ends the job, as SIGTERM to a node would
     restart,   // ends the round politely and starts the next one; uses no restart
     save,      // sends a signal to all workers at one moment
+    capture,   // finds out what all workers do; they run on
     drain,     // makes those nodes leave politely
     exclude,   // no node of that host gets a seat for a while; those that have one leave
     include,   // lifts an exclusion
     forget,    // a daemon drops a job that is over, or that all of its nodes have left
+    upgrade,   // a node's agent is replaced by another version, and its workers run on
     handover,  // a leading daemon and a standby swap roles
   };
 
   Kind kind = Kind::stop;
-  std::string job = {};     // its id; empty if the order is about a host or a daemon
-  std::string whom = {};    // drain: a node's rank, or its host; exclude, include: the host
-  int signal = 0;           // save
-  Duration length{};        // exclude; zero: until the job is over
+  std::string job = {};   // its id; empty if the order is about a host or a daemon
+  std::string whom = {};  // drain, upgrade: a node's rank, or its host; exclude, include: the host
+  int signal = 0;         // save
+  bool native = false;    // capture: frames of C and C++ as well
+  Duration length{};      // exclude; zero: until the job is over
   std::string reason = {};  // as the client gave it; may be empty
   std::string by = {};      // the client, as the server knows it: "uid 0 (root)"
   friend bool operator==(const OperatorCommand&, const OperatorCommand&) = default;
 
   bool is_about_a_host() const { return kind == Kind::exclude || kind == Kind::include; }
+  bool is_about_a_node() const { return kind == Kind::drain || kind == Kind::upgrade; }
   bool is_about_the_daemon() const { return kind == Kind::handover; }
 };
 

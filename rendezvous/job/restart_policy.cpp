@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/round_outcome.h"
 
 namespace cpprun {
@@ -130,14 +130,15 @@ bool RestartPolicy::can_fail_for_ever() const {
 // Whether the same rank has died at its start too often. Counts this death.
 bool RestartPolicy::loops(const End& end) {
   const bool early = end.life <= bounds::crash_loop_life && !end.lost;
-  if (!early) {
-    early_rank_.reset();
-    early_deaths_ = 0;
-    return false;
+  int deaths = 0;
+  if (const auto known = early_deaths_.extract(end.root.rank); early && known) {
+    deaths = known.mapped();
   }
-  early_deaths_ = early_rank_ == end.root.rank ? early_deaths_ + 1 : 1;
-  early_rank_ = end.root.rank;
-  return can_fail_for_ever() && early_deaths_ >= bounds::crash_loop_deaths;
+  // Others are independent of that rank, or had no chance to die early.
+  if (rules_.scope == RestartScope::job) early_deaths_.clear();
+  if (!early) return false;
+  early_deaths_[end.root.rank] = ++deaths;
+  return can_fail_for_ever() && deaths >= bounds::crash_loop_deaths;
 }
 
 // A round that did not start with a restart does not count as one without progress. For a job that

@@ -100,8 +100,9 @@ class RestartPolicy {
 
   RestartRules rules_;
   RestartState state_;
-  std::optional<Rank> early_rank_;  // that died early last time
-  int early_deaths_ = 0;            // of that rank, in a row
+  // Deaths soon after the start, in a row: of the last rank that died so, or with
+  // RestartScope::worker, of each.
+  std::map<Rank, int> early_deaths_;
 };
 
 }  // namespace cpprun

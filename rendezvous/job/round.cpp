@@ -11,7 +11,8 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -441,7 +442,8 @@ link::Sealed Round::seat(const Member& member, std::size_t nodes) const {
           .base_rank = member.ranks.base,
           .world_size = world_size_,
           .role_base_rank = member.ranks.role_base,
-          .role_world_size = member.ranks.role_world_size};
+          .role_world_size = member.ranks.role_world_size,
+          .captures_timeouts = true};
 }
 
 std::optional<link::Sealed> Round::seat_of(LinkId link) const {

@@ -132,6 +132,7 @@ struct Member {
   std::optional<GroupRank> group_rank = {};  // in this round, or in the previous one
   RankRange ranks = {};
   NodeStats figures = {};  // of its workers in the last sealed round; for people
+  std::optional<link::Upgraded> upgraded = {};  // its latest upgrade; for people
 
   // Its workers run, or have all exited with 0.
   bool has_workers() const { return state == State::running || state == State::succeeded; }
@@ -256,6 +257,9 @@ class Round {
   void add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   NodeStats& figures_of(LinkId link) { return members_.at(link).figures; }
+  void set_upgraded(LinkId link, const link::Upgraded& upgraded) {
+    members_.at(link).upgraded = upgraded;
+  }
   // The agent on link `from` uses link `to` from now on. Its lease continues.
   void move(LinkId from, LinkId to);
 

@@ -8,8 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun {
 
@@ -165,6 +166,13 @@ void RoundHistory::sealed(TimePoint now, RoundNumber round, int restart) {
   if (kept_.last.size() <= bounds::last_rounds_kept_max) return;
   kept_.last.pop_front();
   ++kept_.left_out;
+}
+
+void RoundHistory::worker_restarted(const std::string& cause) {
+  RoundRecord& record = kept_.last.empty() ? kept_.first.back() : kept_.last.back();
+  ++record.worker_restarts;
+  count(kept_.failures, cause);
+  count(kept_.restarts, cause);
 }
 
 void RoundHistory::closed(TimePoint now, const RoundEnd& end, bool restarted) {

@@ -138,6 +138,7 @@ struct RoundRecord {
   // What followed from the root: a few, and how many there were.
   std::vector<link::Consequence> consequences = {};
   std::size_t consequence_count = 0;
+  int worker_restarts = 0;  // of single workers, while it ran (RestartScope::worker)
   friend bool operator==(const RoundRecord&, const RoundRecord&) = default;
 };
 
@@ -163,6 +164,8 @@ class RoundHistory {
   const Kept& kept() const { return kept_; }
 
   void sealed(TimePoint now, RoundNumber round, int restart);
+  // A worker of the last sealed round failed for that cause, and was restarted alone.
+  void worker_restarted(const std::string& cause);
   // The last sealed round is over. `restarted`: that used a restart.
   void closed(TimePoint now, const RoundEnd& end, bool restarted);
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 
 namespace cpprun {
 

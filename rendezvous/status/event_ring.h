@@ -13,8 +13,8 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/http/session.h"
+#include "rendezvous/status/bounds.h"
 
 namespace cpprun {
 

@@ -155,7 +155,8 @@ NodeSnapshot node_of(const Job& job, TimePoint now, const Found& found) {
                     .local = member.local,
                     .pid = member.join.pid,
                     .workers = member.join.local_world_size,
-                    .role = member.join.role};
+                    .role = member.join.role,
+                    .upgrade = member.upgraded};
   if (member.group_rank) node.base_rank = member.ranks.base;
   if (const auto heard = job.round().leases().heard(found.link)) node.silence = now - *heard;
   return node;

@@ -129,7 +129,8 @@ struct NodeSnapshot {
   int workers = 0;
   std::optional<Rank> base_rank = {};  // the rank of its local rank 0
   std::string role;
-  std::vector<WorkerSnapshot> ranks = {};  // its workers, if requested
+  std::optional<link::Upgraded> upgrade = {};  // the latest of its agent
+  std::vector<WorkerSnapshot> ranks = {};      // its workers, if requested
 };
 
 // Position of a node in the listing, which is ordered by group rank and then by link. The next page

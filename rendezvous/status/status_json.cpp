@@ -8,7 +8,9 @@
 
 #include "proto/fields_json.h"
 #include "proto/link/values_json.h"
+#include "proto/parse_json.h"
 #include "proto/signal_names.h"
+#include "rendezvous/hang/evidence_json.h"
 
 namespace cpprun {
 
@@ -87,6 +89,7 @@ struct StatusFormat {
     f("round", round.round), f("restart", round.restart), f("began", round.began);
     f("ended", round.ended), f("reason", round.reason), f("failure", round.root);
     f("consequences", round.consequences), f("consequence_count", round.consequence_count);
+    f("worker_restarts", round.worker_restarts);
   }
   void fields(auto& f, const link::Consequence& each) const {
     f("rank", each.rank), f("node", each.group_rank);
@@ -132,7 +135,11 @@ struct StatusFormat {
     f("since", node.since), f("silence", node.silence), f("connected", node.connected);
     f("leaving", node.leaving), f("hosts_coordinator", node.local), f("pid", node.pid);
     f("workers", node.workers), f("base_rank", node.base_rank), f("role", node.role);
-    f("ranks", node.ranks);
+    f("upgrade", node.upgrade), f("ranks", node.ranks);
+  }
+  void fields(auto& f, const link::Upgraded& upgrade) const {
+    f("number", upgrade.number), f("version", upgrade.version);
+    f("error", OrNull{upgrade.error}), f("took", upgrade.took);
   }
   void fields(auto& f, const DaemonSnapshot& daemon) const {
     f("time", moment.wall), f("name", daemon.name), f("place", daemon.place);
@@ -247,6 +254,24 @@ std::string leader_changed_line(const LeaderChange& change, const std::string& h
   return text_of_json(json);
 }
 
+std::string stacks_json(const Job& job, const ClockPair& moment) {
+  Json json = {{"job", job.terms().id}, {"capturing", job.is_capturing()}, {"capture", nullptr}};
+  const auto& capture = job.last_capture();
+  // Clients poll while one is under way, and the last one may be large.
+  if (!capture || job.is_capturing()) return text_of_json(json);
+  json["capture"] = {{"number", capture->number},
+                     {"round", capture->round.value},
+                     {"time", unix_seconds(moment.by_wall(capture->at))},
+                     {"world_size", capture->world_size},
+                     {"is_hang", capture->is_hang},
+                     {"kind", name_of(capture->verdict.kind)},
+                     {"verdict", capture->verdict.sentence},
+                     {"rank", capture->verdict.rank ? Json(capture->verdict.rank->value) : Json()},
+                     {"silent_nodes", capture->silent_nodes}};
+  json["capture"].update(parse_json<Json>(hang::evidence_json(capture->evidence)));
+  return text_of_json(json);
+}
+
 const char* add_event(const coordinator::NodeChange& change, nlohmann::ordered_json& json) {
   using Kind = coordinator::NodeChange::Kind;
   json["changed_host"] = change.host;
@@ -267,6 +292,18 @@ const char* add_event(const coordinator::Answered& answered, nlohmann::ordered_j
   f("for_s", only_if(command.length > Duration{}, command.length));
   f("outcome", name_of(outcome.kind)), f("said", outcome.sentence);
   return "order";
+}
+
+const char* add_event(const link::Verdict& verdict, const std::string& stacks_file,
+                      nlohmann::ordered_json& json) {
+  json["rank"] = verdict.rank.value;
+  json["kind"] = verdict.kind;
+  json["verdict"] = verdict.sentence;
+  json["quiet"] = in_seconds(verdict.quiet);
+  json["timeout"] = verdict.is_timeout;
+  json["clusters"] = verdict.clusters;
+  json["stacks"] = stacks_file;
+  return "job_hung";
 }
 
 namespace {
@@ -303,6 +340,10 @@ const char* JobEvents::add_message(const std::string& job, const link::Message& 
   if (const auto* drain = std::get_if<link::Drain>(&message)) {
     const auto before = std::exchange(told_[job].drained, drain->round);
     return before == drain->round ? nullptr : add_event(*drain, json);
+  }
+  if (const auto* verdict = std::get_if<link::Verdict>(&message)) {
+    const std::pair hung{verdict->round, verdict->number};
+    return std::exchange(told_[job].hung, hung) == hung ? nullptr : add_event(*verdict, "", json);
   }
   const auto* const finish = std::get_if<link::Finish>(&message);
   if (finish == nullptr || std::exchange(told_[job].ended, true)) return nullptr;

@@ -6,9 +6,11 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/clock.h"
@@ -38,6 +40,8 @@ std::string jobs_json(const std::vector<JobSnapshot>& jobs, const std::optional<
                       const ClockPair& moment, const Viewer& viewer = {});
 std::string job_json(const JobDetails& details, const ClockPair& moment, const Viewer& viewer = {});
 std::string nodes_json(const NodePage& page, const ClockPair& moment);
+// What the workers were doing when that was last captured.
+std::string stacks_json(const Job& job, const ClockPair& moment);
 // A failure as in docs/events.md, without the agents' own text for its cause.
 nlohmann::ordered_json shown_failure(const link::Failure& failure);
 // A refusal in the form of all replies.
@@ -53,6 +57,8 @@ std::string leader_changed_line(const LeaderChange& change, const std::string& h
 // Writes the members of an event behind those that all events have. Returns its name.
 const char* add_event(const coordinator::NodeChange& change, nlohmann::ordered_json& json);
 const char* add_event(const coordinator::Answered& answered, nlohmann::ordered_json& json);
+const char* add_event(const link::Verdict& verdict, const std::string& stacks_file,
+                      nlohmann::ordered_json& json);
 
 // Job events of a daemon, as the objects of docs/events.md. A daemon has no workers and no rank: it
 // reports its coordinator's actions, each once, however many nodes receive it.
@@ -69,6 +75,7 @@ class JobEvents {
   struct Told {
     RoundNumber sealed{};
     RoundNumber drained{};
+    std::pair<RoundNumber, std::uint64_t> hung{};  // and the number of the capture
     bool ended = false;
   };
 

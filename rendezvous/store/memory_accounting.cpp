@@ -10,8 +10,6 @@
 #include <new>
 #include <utility>
 
-#include "proto/bounds.h"
-
 namespace cpprun {
 
 namespace {
@@ -38,7 +36,7 @@ struct SipState {
 
 // The bytes of the last, incomplete word: fewer than eight. Reads some of them twice, which is
 // faster than a loop or a call.
-std::uint64_t last_word(std::string_view bytes) {
+inline std::uint64_t last_word(std::string_view bytes) {
   const std::size_t size = bytes.size();
   if (size >= 4) {
     std::uint32_t low = 0;
@@ -144,20 +142,6 @@ void MemoryAccounting::close_if_empty(AccountId account) {
 
 // The last eighth of the budget is for small allocations. Clients that fill the rest with large
 // ones leave room for the counters and addresses that all other clients need to rendezvous.
-std::uint64_t MemoryAccounting::bytes_max_for(std::uint64_t bytes) const {
-  if (limits_.bytes_max == MemoryLimits::none) return limits_.bytes_max;
-  return bytes < bounds::store_bulk_bytes_min ? limits_.bytes_max
-                                              : limits_.bytes_max - limits_.bytes_max / 8;
-}
-
-bool MemoryAccounting::has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys) const {
-  if (bytes_held_ + bytes > bytes_max_for(bytes)) return false;
-  if (account.value == 0) return true;
-  const Account& page = accounts_[account.value];
-  return page.bytes + bytes <= limits_.address_bytes_max &&
-         page.keys + keys <= limits_.address_keys_max;
-}
-
 std::string MemoryAccounting::explain(AccountId account, std::uint64_t bytes,
                                       std::uint64_t keys) const {
   const Account& page = accounts_[account.value];

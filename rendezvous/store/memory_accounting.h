@@ -16,6 +16,7 @@
 
 #include "proto/rank.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 
@@ -78,7 +79,13 @@ class MemoryAccounting {
   std::string objection(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0) const {
     return has_room(account, bytes, keys) ? std::string() : explain(account, bytes, keys);
   }
-  bool has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys) const;
+  bool has_room(AccountId account, std::uint64_t bytes, std::uint64_t keys) const {
+    if (bytes_held_ + bytes > bytes_max_for(bytes)) return false;
+    if (account.value == 0) return true;
+    const Account& page = accounts_[account.value];
+    return page.bytes + bytes <= limits_.address_bytes_max &&
+           page.keys + keys <= limits_.address_keys_max;
+  }
   void charge(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0);
   void credit(AccountId account, std::uint64_t bytes, std::uint64_t keys = 0);
   std::uint64_t bytes_held() const { return bytes_held_; }
@@ -103,7 +110,12 @@ class MemoryAccounting {
     std::uint64_t connections = 0;
   };
   std::string explain(AccountId account, std::uint64_t bytes, std::uint64_t keys) const;
-  std::uint64_t bytes_max_for(std::uint64_t bytes) const;
+  std::uint64_t bytes_max_for(std::uint64_t bytes) const {
+    if (bytes < bounds::store_bulk_bytes_min || limits_.bytes_max == MemoryLimits::none) {
+      return limits_.bytes_max;
+    }
+    return limits_.bytes_max - limits_.bytes_max / 8;
+  }
   void close_if_empty(AccountId account);
 
   MemoryLimits limits_;

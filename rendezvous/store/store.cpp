@@ -13,10 +13,13 @@
 #include <string>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/c10d/bounds.h"
 #include "proto/c10d/codec.h"
+#include "proto/link/bounds.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
+#include "rendezvous/client/bounds.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/stored_value.h"
 
 namespace cpprun {
@@ -47,8 +50,10 @@ void answer(ConnectionId to, c10d::Reply reply, Actions& actions) {
   actions.emplace_back(Answer{to, reply});
 }
 
-bool is_shown_copied(const StoredValue& value) {
-  return value.size() < bounds::store_shared_reply_bytes_min && value.view().has_value();
+// The value, if a reply is to have a copy of it; longer ones are shared.
+std::optional<std::string_view> copied_in_reply(const StoredValue& value) {
+  if (value.size() >= bounds::store_shared_reply_bytes_min) return std::nullopt;
+  return value.view();
 }
 
 }  // namespace
@@ -81,6 +86,7 @@ void Store::swap(Store& other) noexcept {
   std::swap(fan_outs_, other.fan_outs_);
   std::swap(departures_, other.departures_);
   std::swap(takes_all_, other.takes_all_);
+  std::swap(has_process_group_, other.has_process_group_);
   std::swap(listed_, other.listed_);
   std::swap(retained_, other.retained_);
   std::swap(retained_values_, other.retained_values_);
@@ -90,6 +96,7 @@ void Store::keep_books_in(const std::shared_ptr<MemoryAccounting>& accounting) {
   if (accounting_ == accounting) return;
   if (values_.empty() && queues_.empty() && parked_.empty() && watched_by_.empty()) {
     *this = Store(accounting);
+    if (namespaces_) namespaces_->set_seed(accounting->seed());
   }
 }
 
@@ -101,6 +108,7 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
   // sends nothing about it, and would take the late answer for the start of its next reply.
   if (!parked_.empty() && cancel_wait_of(from)) wake_next_waiter(from, actions);
   origin_ = std::move(origin);
+  client_ = from;
   // The most frequent request adds nothing, so it need not check for room.
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
     on(from, *get, actions);
@@ -112,10 +120,9 @@ void Store::apply(ConnectionId from, const c10d::Request& request, Actions& acti
   origin_.memory.reset();
 }
 
-// Releases what the views in the last actions point at.
-void Store::let_go() {
-  if (!retained_.empty()) retained_.clear();
-  if (!retained_values_.empty()) retained_values_.clear();
+void Store::clear_retained() {
+  retained_.clear();
+  retained_values_.clear();
 }
 
 bool Store::apply_alone(ConnectionId from, const c10d::Request& request, AccountId account,
@@ -124,30 +131,32 @@ bool Store::apply_alone(ConnectionId from, const c10d::Request& request, Account
   if (takes_all_ || (!parked_.empty() && parked_.contains(from))) return false;
   if (const auto* get = std::get_if<c10d::Get>(&request)) {
     const StoredValue* value = value_of(get->key);
-    if (value != nullptr && !is_shown_copied(*value)) return false;
-    c10d::encode(value == nullptr ? c10d::Value{} : c10d::Value{*value->view()}, reply);
-    return true;
+    const auto text = value == nullptr ? std::string_view() : copied_in_reply(*value);
+    if (text) c10d::encode(c10d::Value{*text}, reply);
+    return text.has_value();
   }
   const auto* const set = std::get_if<c10d::Set>(&request);
   const auto* const add = std::get_if<c10d::Add>(&request);
-  if ((set == nullptr && add == nullptr) || !waiters_.empty() || !watchers_.empty()) return false;
+  if ((set == nullptr && add == nullptr) || !waiters_.empty() || !watchers_.empty() ||
+      namespaces_ != nullptr) {
+    return false;
+  }
   const std::string_view key = set != nullptr ? set->key : add->key;
   const std::size_t bytes = set != nullptr ? set->value.size() : bounds::store_number_digits_max;
   if (bytes >= bounds::store_shared_bytes_min ||
       !accounting_->has_room(account, bytes + key.size() + bounds::store_entry_bytes, 1)) {
     return false;
   }
-  Actions none;  // there are no watchers
   origin_.account = account;
   auto* const found = values_.find(key);
   if (set != nullptr) {
-    store(found, key, set->value, none);
+    store_unwatched(found, key, set->value);
     return true;
   }
   const std::optional<std::int64_t> sum = counted(found, add->delta);
   if (!sum) return false;
   c10d::encode(c10d::Number{*sum}, reply);
-  store(found, key, Decimal(*sum).text(), none);
+  store_unwatched(found, key, Decimal(*sum).text());
   return true;
 }
 
@@ -224,12 +233,15 @@ void Store::on(ConnectionId from, const c10d::GetNumKeys& /*request*/, Actions& 
 
 void Store::on(ConnectionId from, const c10d::DeleteKey& request, Actions& actions) {
   auto* found = values_.find(request.key);
-  if (found == nullptr) return answer(from, c10d::Number{0}, actions);
+  if (found == nullptr || (namespaces_ && !namespaces_->may_delete(from, request.key))) {
+    return answer(from, c10d::Number{0}, actions);
+  }
   if (!watchers_.empty()) {
     retained_values_.push_back(std::move(found->second.value));
     notify(c10d::Change::deleted, request.key, retained_values_.back(), StoredValue(), actions);
   }
   values_.erase(found);
+  report(c10d::Change::deleted, request.key, nullptr);
   answer(from, c10d::Number{1}, actions);
 }
 
@@ -250,10 +262,11 @@ void Store::on(ConnectionId from, const c10d::Append& request, Actions& actions)
   const bool is_watched = watchers_.contains(request.key);
   if (is_watched) retained_values_.push_back(value.snapshot());
   value.append(*accounting_, origin_, request.value);
-  found->second.charge.resize(bounds::store_entry_bytes + request.key.size() + value.own_bytes());
+  found->second.charge.resize(bytes_of(found->second, request.key));
   if (is_watched) {
     notify(c10d::Change::updated, request.key, retained_values_.back(), value, actions);
   }
+  report(c10d::Change::updated, request.key, &value);
   wake_all(request.key, actions);
 }
 
@@ -292,6 +305,7 @@ void Store::on(ConnectionId /*from*/, const c10d::QueuePush& request, Actions& a
                                bounds::store_entry_bytes + request.key.size(), true);
   }
   queue.entries.push_back(std::move(entry));
+  if (namespaces_) namespaces_->pushed(request.key, request.value.size());
   wake_one(request.key, actions);
 }
 
@@ -307,7 +321,10 @@ void Store::on(ConnectionId from, const c10d::QueuePop& request, Actions& action
   const StoredValue& popped = retained_values_.emplace_back(std::move(entries.front().value));
   entries.pop_front();
   if (entries.empty()) queues_.erase(found);
-  if (is_shown_copied(popped)) return answer(from, c10d::Popped{length, *popped.view()}, actions);
+  if (namespaces_) namespaces_->popped(request.key, popped.size());
+  if (const auto text = copied_in_reply(popped)) {
+    return answer(from, c10d::Popped{length, *text}, actions);
+  }
   SharedReply shared_reply{from, {}};
   c10d::encode(c10d::Number{length}, shared_reply.reply.copied);
   popped.show(shared_reply.reply);
@@ -363,38 +380,64 @@ std::optional<std::int64_t> Store::counted(const KeyMap<Stored>::Entry* found, s
   return wrapping_sum(*number, delta);
 }
 
-void Store::store(KeyMap<Stored>::Entry* found, std::string_view key, std::string_view value,
-                  Actions& actions) {
+Store::Stored& Store::store_unwatched(KeyMap<Stored>::Entry* found, std::string_view key,
+                                      std::string_view value) {
+  const auto change = found == nullptr ? c10d::Change::created : c10d::Change::updated;
   if (found == nullptr) {
     // Created before there is a key for it, because memory for it may be lacking.
     StoredValue made(*accounting_, origin_, value);
-    Stored& stored = values_.try_emplace(key).second;
-    stored.value = std::move(made);
-    charge_for(stored, key);
+    found = &values_.try_emplace(key);
+    found->second.value = std::move(made);
+    note_process_group(key);
+  } else {
+    found->second.value.assign(*accounting_, origin_, value);
+  }
+  charge_for(found->second, key);
+  report(change, key, &found->second.value);
+  return found->second;
+}
+
+void Store::store(KeyMap<Stored>::Entry* found, std::string_view key, std::string_view value,
+                  Actions& actions) {
+  if (found == nullptr || watchers_.empty()) {
+    const Stored& stored = store_unwatched(found, key, value);
     if (!watchers_.empty())
       notify(c10d::Change::created, key, StoredValue(), stored.value, actions);
     return;
   }
   Stored& stored = found->second;
-  if (watchers_.empty()) {
-    stored.value.assign(*accounting_, origin_, value);
-  } else {
-    retained_values_.push_back(
-        std::exchange(stored.value, StoredValue(*accounting_, origin_, value)));
-    notify(c10d::Change::updated, key, retained_values_.back(), stored.value, actions);
-  }
+  retained_values_.push_back(
+      std::exchange(stored.value, StoredValue(*accounting_, origin_, value)));
+  notify(c10d::Change::updated, key, retained_values_.back(), stored.value, actions);
   charge_for(stored, key);
+  report(c10d::Change::updated, key, &stored.value);
 }
 
 // The client that stored a value last pays for it.
 void Store::charge_for(Stored& stored, std::string_view key) {
-  const std::size_t bytes = bounds::store_entry_bytes + key.size() + stored.value.own_bytes();
+  const std::size_t bytes = bytes_of(stored, key);
   if (stored.charge.is_of(*accounting_, origin_.account)) return stored.charge.resize(bytes);
   stored.charge = Reservation(*accounting_, origin_.account, bytes, true);
 }
 
+std::size_t Store::bytes_of(const Stored& stored, std::string_view key) const {
+  return bounds::store_entry_bytes + key.size() + stored.value.own_bytes() +
+         (namespaces_ ? namespaces_->bytes_kept(key) : 0);
+}
+
+// A value was changed. Null: it was deleted.
+void Store::report(c10d::Change change, std::string_view key, const StoredValue* value) {
+  if (observer_) observer_(change, key, value);
+  if (namespaces_ == nullptr) return;
+  if (value == nullptr) {
+    namespaces_->deleted(key);
+  } else {
+    namespaces_->set(client_, key, value->size());
+  }
+}
+
 void Store::answer_value(ConnectionId to, const StoredValue& value, Actions& actions) {
-  if (is_shown_copied(value)) return answer(to, c10d::Value{*value.view()}, actions);
+  if (const auto text = copied_in_reply(value)) return answer(to, c10d::Value{*text}, actions);
   SharedReply shared_reply{to, {}};
   value.show(shared_reply.reply);
   actions.emplace_back(std::move(shared_reply));
@@ -677,6 +720,7 @@ void Store::forget(ConnectionId connection, Actions& actions) {
   std::size_t steps = bounds::store_told_at_once_max / 8;
   if (!departures_.empty() || !tidy_some(departure, steps)) departures_.push_back(departure);
   wake_next_waiter(connection, actions);
+  if (namespaces_) namespaces_->left(connection);
 }
 
 bool Store::tidy_some(const Departure& departure, std::size_t& steps) {
@@ -759,6 +803,7 @@ class Store::DeferredWatches : public DeferredFree {
 };
 
 void Store::clear() {
+  has_process_group_ = false;
   // These point at what is buried below.
   fan_outs_.clear();
   departures_.clear();
@@ -772,6 +817,7 @@ void Store::clear() {
   retained_values_.clear();
   values_.free_later(*accounting_);
   queues_.free_later(*accounting_);
+  if (namespaces_) namespaces_->clear();
   waiters_.free_later(*accounting_);
   watchers_.free_later(*accounting_);
 }
@@ -813,8 +859,21 @@ void Store::wait_for_part(ConnectionId from, std::span<const c10d::Bytes> keys,
 
 // Whether there is room for what a request would add.
 
+bool Store::would_change(const c10d::Request& request) const {
+  const auto* const swap = std::get_if<c10d::CompareSet>(&request);
+  if (swap == nullptr) return true;
+  const StoredValue* const found = value_of(swap->key);
+  if (found == nullptr) return swap->expected.empty();
+  return found->size() <= bounds::store_compare_bytes_max && found->equals(swap->expected);
+}
+
 std::string Store::objection_to(const c10d::Request& request) const {
   if (takes_all_) return {};
+  if (namespaces_ && would_change(request)) {
+    if (std::string objection = namespaces_->objection(request); !objection.empty()) {
+      return objection;
+    }
+  }
   // What arrived in memory that is kept is booked already.
   const auto size_of = [this](std::string_view value) {
     return origin_.memory && value.size() >= bounds::store_bulk_bytes_min ? 0 : value.size();
@@ -891,6 +950,18 @@ void Store::put_value(std::string_view key, std::string_view value) {
   Stored& stored = values_.try_emplace(key).second;
   stored.value = std::move(made);
   charge_for(stored, key);
+  note_process_group(key);
+}
+
+// The prefix that init_process_group uses for its default group. Clients put a slash before each
+// key, and older versions of PyTorch another prefix as well.
+void Store::note_process_group(std::string_view key) {
+  constexpr std::string_view prefix = "default_pg/";
+  constexpr std::string_view of_agent_store = "/worker/attempt_";
+  if (has_process_group_) return;
+  if (key.starts_with('/')) key.remove_prefix(1);
+  has_process_group_ =
+      key.starts_with(prefix) || (key.starts_with(of_agent_store) && key.find(prefix) != key.npos);
 }
 
 void Store::put_queued(std::string_view key, std::string_view value) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "proto/rank.h"
 #include "rendezvous/store/key_map.h"
 #include "rendezvous/store/memory_accounting.h"
+#include "rendezvous/store/store_namespaces.h"
 #include "rendezvous/store/stored_value.h"
 
 namespace cpprun {
@@ -113,6 +115,19 @@ class Store {
   // too.
   void clear();
 
+  // Null if there is no such key. Valid until the store is used again.
+  const StoredValue* value_of(std::string_view key) const;
+  // Is called for every change of a value, in order, from within the request that makes it. The
+  // value of a key that was deleted is null. Null: no observer.
+  using Observer =
+      std::function<void(c10d::Change change, std::string_view key, const StoredValue* value)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  // The rules of namespaces, which must outlive the store. Null: it has none.
+  void set_namespaces(StoreNamespaces* namespaces) {
+    namespaces_ = namespaces;
+    if (namespaces_) namespaces_->set_seed(accounting_->seed());
+  }
+
   // --- copying the store to another process ---
   // Shows the contents, one of shard_count shards at a time. No request may come in between.
   class Viewer {
@@ -138,6 +153,8 @@ class Store {
   // For tools and tests.
   std::size_t key_count() const { return values_.size(); }
   std::size_t parked_count() const { return parked_.size(); }
+  // A client has stored a key of a process group of PyTorch, in Python or C++, since clear().
+  bool has_process_group() const { return has_process_group_; }
 
  private:
   // The value of a key, and who pays for it.
@@ -225,9 +242,10 @@ class Store {
 
   // Why the store must not hold what this request would add; empty if it may.
   std::string objection_to(const c10d::Request& request) const;
+  // False for a COMPARE_SET with another value than the expected one.
+  bool would_change(const c10d::Request& request) const;
 
   bool exists(std::string_view key) const;  // as a value, or as a queue that is not empty
-  const StoredValue* value_of(std::string_view key) const;
   // The value of that entry plus delta; nothing if it is not a number. Null: there is no entry yet.
   static std::optional<std::int64_t> counted(const KeyMap<Stored>::Entry* found,
                                              std::int64_t delta);
@@ -237,9 +255,14 @@ class Store {
     store(values_.find(key), key, value, actions);
   }
   // `found`: the entry of the key, if there is one.
+  Stored& store_unwatched(KeyMap<Stored>::Entry* found, std::string_view key,
+                          std::string_view value);
   void store(KeyMap<Stored>::Entry* found, std::string_view key, std::string_view value,
              Actions& actions);
   void charge_for(Stored& stored, std::string_view key);
+  void note_process_group(std::string_view key);
+  std::size_t bytes_of(const Stored& stored, std::string_view key) const;
+  void report(c10d::Change change, std::string_view key, const StoredValue* value);
   static void answer_value(ConnectionId to, const StoredValue& value, Actions& actions);
   void notify(c10d::Change change, std::string_view key, const StoredValue& old_value,
               const StoredValue& new_value, Actions& actions);
@@ -259,7 +282,11 @@ class Store {
   void wake_one(std::string_view key, Actions& actions);
   void wake_next_waiter(ConnectionId connection, Actions& actions);
   Waiters::iterator release(Line& line, Waiters::iterator waiter, Actions& actions);
-  void let_go();
+  // Releases what the views in the last actions point at.
+  void let_go() {
+    if (!retained_.empty() || !retained_values_.empty()) clear_retained();
+  }
+  void clear_retained();
   void swap(Store& other) noexcept;
 
   // Must be the first: the members below use it until they are destroyed.
@@ -276,9 +303,15 @@ class Store {
   std::deque<FanOut> fan_outs_;
   std::deque<Departure> departures_;
   bool takes_all_ = false;
+  bool has_process_group_ = false;
   std::size_t told_at_once_ = 0;  // steps that the request being carried out has taken
 
-  Origin origin_;  // of the request being carried out
+  // These two stay with this object when it is emptied.
+  Observer observer_;
+  StoreNamespaces* namespaces_ = nullptr;
+
+  Origin origin_;          // of the request being carried out,
+  ConnectionId client_{};  // and its sender
   // What the views in the last actions point at.
   std::vector<c10d::Bytes> listed_;
   std::deque<std::string> retained_;

@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/c10d/bounds.h"
 
 namespace cpprun {
 
@@ -247,12 +247,13 @@ Result<std::optional<StoreRecord>> StoreLogReader::next() {
   StoreRecord record;
   record.kind = static_cast<Kind>(static_cast<unsigned char>(rest.front()));
   if (fields_of(record.kind) == 0) {
-    return failure(fmt::format("a record of unknown kind {}", static_cast<unsigned>(record.kind)));
+    return failure(
+        fmt::format("a record has the unknown kind {}", static_cast<unsigned>(record.kind)));
   }
   Fields fields(rest.substr(1));
   read(fields, record);
   if (fields.is_wrong) {
-    return failure(fmt::format("a record of kind {} with a number that is too large",
+    return failure(fmt::format("a record of kind {} has a number that is too large",
                                static_cast<unsigned>(record.kind)));
   }
   if (fields.is_short) return std::nullopt;

@@ -9,9 +9,12 @@
 #include <new>
 #include <utility>
 
+#include "proto/c10d/bounds.h"
 #include "proto/c10d/codec.h"
 #include "proto/sniff.h"
 #include "proto/state_machine.h"
+#include "rendezvous/client/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 
@@ -287,7 +290,7 @@ void StoreSessions::decide(Session& session, Visit& visit) {
     const bool has_enough = replies_.size() >= bounds::store_gather_bytes ||
                             waiting > limits_.outbox_bytes_max || work_left() < end_of_visit;
     if (has_enough || session.awaits_turn || is_busy()) return turns_.decide_later(session);
-    const std::string_view rest = visit.bytes.substr(visit.consumed);
+    const std::string_view rest(visit.bytes.begin() + visit.consumed, visit.bytes.end());
     const c10d::Decoded decoded =
         decoder_.decode(rest, session.conversation, visit.progress, visit.grace_over);
     if (const auto* complete = std::get_if<c10d::Complete>(&decoded)) {
@@ -409,9 +412,7 @@ void StoreSessions::begin_long(Session& session, const c10d::Complete& complete,
       store_of(session)->begin_parts(session.id, complete.request, origin, decided_);
   perform(decided_);
   if (!objection.empty()) return end(session.id, objection);
-  if (StoreJournal* const journal = journal_of(session)) {
-    journal->decided(session.id, complete.size);
-  }
+  if (auto* const journal = journal_of(session)) journal->decided(session.id, complete.size);
   long_.emplace(session.id, complete.request, origin);
 }
 

@@ -24,8 +24,9 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
+#include "rendezvous/client/bounds.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/session.h"
 #include "rendezvous/store/store.h"
 
@@ -115,6 +116,12 @@ class StoreSessions {
 
   // --- one connection ---
   ConnectionId open(int socket, const PeerAddress& peer, std::uint32_t port, c10d::Dialect dialect);
+  // To be called before its first bytes: no limits apply to requests of the program itself.
+  void exempt(ConnectionId id) {
+    Session* const session = table_.find(id);
+    if (session == nullptr) return;
+    accounting_->close_connection(std::exchange(session->account, AccountId{}));
+  }
   // Undoes open(), as if the connection had never existed.
   void take_back(ConnectionId id) {
     if (Session* const session = table_.find(id)) detach(*session);
@@ -123,14 +130,28 @@ class StoreSessions {
     const Session* const session = table_.find(id);
     return session != nullptr && !session->is_doomed;
   }
+  // It was admitted as a client of its port's store.
+  bool is_client(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && session->speaks == Speaks::store;
+  }
   // Nothing is read from it until it takes replies.
   bool is_paused(ConnectionId id) const {
     const Session* const session = table_.find(id);
     return session != nullptr && session->is_paused && !session->is_doomed;
   }
+  // It has replies for which its socket had no room, or which were too many for one turn.
+  bool awaits_room(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session != nullptr && session->awaits_writable;
+  }
   int socket_of(ConnectionId id) const {
     const Session* const session = table_.find(id);
     return session == nullptr ? -1 : session->socket;
+  }
+  PeerAddress address_of(ConnectionId id) const {
+    const Session* const session = table_.find(id);
+    return session == nullptr ? PeerAddress{} : session->peer;
   }
   std::vector<int> sockets() const { return table_.sockets(); }
   // Where its next bytes go. Empty: nothing is read from it now, or it was closed for lack of room.
@@ -265,7 +286,7 @@ class StoreSessions {
 
   // --- replies ---
   void begin_deciding() {
-    decided_.clear();
+    if (!decided_.empty()) decided_.clear();
     performed_ = 0;
   }
   void perform(const Actions& actions);

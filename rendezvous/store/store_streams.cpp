@@ -7,6 +7,8 @@
 #include <limits>
 #include <utility>
 
+#include "rendezvous/store/bounds.h"
+
 namespace cpprun {
 
 namespace {
@@ -147,7 +149,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
     // Repeated on a new link, perhaps by a side that does not know yet that the stream is over.
     if (stream == nullptr && id.value > newest_.value) {
       if (streams_.size() >= bounds::store_streams_max) {
-        return failure(fmt::format("more than {} connections of workers to one store",
+        return failure(fmt::format("workers opened more than {} connections to one store",
                                    bounds::store_streams_max));
       }
       newest_ = id;
@@ -192,7 +194,7 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
 Result<void> StoreStreams::answer_unknown(StreamId id) {
   if (!unknown_.empty() && unknown_.back() == id) return {};
   if (unknown_.size() >= bounds::store_streams_max) {
-    return failure("too many records about closed streams");
+    return failure("received too many records about closed streams");
   }
   unknown_.push_back(id);
   return {};
@@ -209,11 +211,11 @@ Result<void> StoreStreams::hear_bytes(StreamId id, Stream& stream, const StreamR
   if (known >= record.bytes.size()) return {};
   const std::string_view fresh = record.bytes.substr(known);
   if (stream.incoming.size() + fresh.size() > window_) {
-    return failure(fmt::format("more than {} bytes of stream {}, which were not requested", window_,
-                               id.value));
+    return failure(fmt::format("received more than {} bytes on stream {}, which were not requested",
+                               window_, id.value));
   }
   if (stream.ends_there && here + fresh.size() > *stream.ends_there) {
-    return failure(fmt::format("bytes of stream {} after its end", id.value));
+    return failure(fmt::format("received more data on stream {} after its end", id.value));
   }
   stream.incoming.append(fresh);
   bytes_held_ += fresh.size();
@@ -389,6 +391,7 @@ void StoreStreams::show(const std::function<void(const Shown&)>& viewer) const {
             .taken_here = stream.taken_here,
             .taken_there = stream.taken_there,
             .is_closed = stream.is_closed_here,
+            .is_known_there = stream.is_known_there,
             .outgoing = stream.outgoing.view()});
   }
 }
@@ -421,6 +424,7 @@ void StoreStreams::restore(const Shown& shown) {
   stream.outgoing.append(shown.outgoing);
   bytes_held_ += shown.outgoing.size();
   stream.is_closed_here = shown.is_closed;
+  stream.is_known_there = shown.is_known_there;
   queue(shown.stream, stream);
 }
 
@@ -462,6 +466,23 @@ void WorkerStreams::drop_all() {
 void WorkerStreams::begin_round(RoundNumber round) {
   drop_all();
   streams_.emplace(round, window_);
+}
+
+void WorkerStreams::show(
+    const std::function<void(const Shown&, WorkerConnection* worker)>& viewer) const {
+  if (!streams_) return;
+  std::vector<Shown> all;
+  streams_->show([&all](const Shown& shown) { all.push_back(shown); });
+  std::ranges::sort(all, {}, &Shown::stream);
+  for (const Shown& each : all) {
+    const auto worker = workers_.find(each.stream);
+    viewer(each, worker == workers_.end() ? nullptr : worker->second.get());
+  }
+}
+
+void WorkerStreams::adopt(const Shown& shown, std::shared_ptr<WorkerConnection> worker) {
+  streams_->restore(shown);
+  if (worker) workers_.emplace(shown.stream, std::move(worker));
 }
 
 void WorkerStreams::end_round() {

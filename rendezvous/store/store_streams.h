@@ -13,10 +13,10 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
 #include "proto/result.h"
 #include "rendezvous/byte_buffer.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 
@@ -96,6 +96,7 @@ class StoreStreams {
     std::uint64_t taken_here = 0;
     std::uint64_t taken_there = 0;  // and `outgoing` starts there
     bool is_closed = false;         // by this side
+    bool is_known_there = true;     // the other side has referred to it
     std::string_view outgoing;
   };
   void show(const std::function<void(const Shown&)>& viewer) const;
@@ -217,6 +218,16 @@ class WorkerStreams {
   // --- the link ---
   // A round begins: drops every connection of the previous one.
   void begin_round(RoundNumber round);
+  // For another program in this process: its streams, in order of their numbers, and whether a
+  // worker is there; and how that program continues after begin_round().
+  using Shown = StoreStreams::Shown;
+  void show(const std::function<void(const Shown&, WorkerConnection* worker)>& viewer) const;
+  std::optional<RoundNumber> round() const {
+    return streams_ ? std::optional(streams_->round()) : std::nullopt;
+  }
+  StreamId newest() const { return streams_ ? streams_->newest() : StreamId{}; }
+  void adopt(const Shown& shown, std::shared_ptr<WorkerConnection> worker);
+  void adopt_newest(StreamId newest) { streams_->replay_newest(newest); }
   // The agent returns as a newcomer, without a round. A coordinator that starts over may reuse the
   // number of the round that is over here for its first round.
   void end_round();

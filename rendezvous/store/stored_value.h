@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {

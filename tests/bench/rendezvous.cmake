@@ -12,3 +12,10 @@ target_include_directories(coordinator_bench PRIVATE "${PROJECT_SOURCE_DIR}")
 add_executable(status_bench status_bench.cpp)
 target_link_libraries(status_bench PRIVATE cpprun_coordinator cpprun_house)
 target_include_directories(status_bench PRIVATE "${PROJECT_SOURCE_DIR}")
+# The cost of the stacks of ten thousand ranks for the coordinator.
+add_executable(hang_bench hang_bench.cpp)
+target_link_libraries(hang_bench PRIVATE cpprun_hang cpprun_link cpprun_house)
+target_include_directories(hang_bench PRIVATE "${PROJECT_SOURCE_DIR}")
+# The ranks of hang_crowd_bench.py.
+add_executable(hang_worker hang_worker.cpp)
+target_link_libraries(hang_worker PRIVATE cpprun_house)

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-names=(store kept rendezvous launch restart hosts idle words lease status worker)
+names=(store kept rendezvous launch restart upgrade hosts idle words lease status hangs worker)
 python=${PYTHON:-}
 bin=$1
 shift
@@ -65,6 +65,17 @@ bench_launch() {
 bench_restart() {
   title "Restarting"
   launcher_bench restart_bench --rounds 15
+  title "Restarting PyTorch workers"
+  if [[ -n $python ]]; then
+    "$python" tests/bench/warm_bench.py "$bin/launcher/cpprun" --cpp="$bin/tests/worker/ddp_worker"
+  else
+    echo "skipped: it takes a Python with torch"
+  fi
+}
+
+bench_upgrade() {
+  title "Replacing cpprun under running workers"
+  "${python:-python3}" tests/bench/upgrade_bench.py "$bin/launcher/cpprun" "$bin/launcher/cpprunctl"
 }
 
 bench_hosts() {
@@ -91,6 +102,13 @@ bench_status() {
   title "Looking at a job"
   "$bin/tests/bench/status_bench"
   "${python:-python3}" tests/bench/status_bench.py --build "$bin"
+}
+
+bench_hangs() {
+  title "The stacks of 10,000 ranks"
+  "$bin/tests/bench/hang_bench"
+  title "A thousand ranks hang"
+  "${python:-python3}" tests/bench/hang_crowd_bench.py "$bin"
 }
 
 bench_worker() {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The store beside PyTorch's libuv server and a raw epoll echo, in one run, interleaved; medians.
 
-    store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S] [--quick]
+    store_bench.py [--build DIRECTORY] [--rounds N] [--seconds S] [--quick] [--embedded]
 
 Prints a table with the ratio to libuv and the goal of the design. It passes no judgement. The libuv
 server runs in a mount namespace with a hosts entry for ::ffff:127.0.0.1 where that is allowed,
@@ -106,11 +106,39 @@ def bench_connections(options, start, load):
           f"{each['cpprund']:,.0f} B | – | | ≤ 200 B |")
 
 
+def bench_embedded(options, start, load):
+    """The store inside another program: through a connection, idle, and without a connection."""
+    program = os.path.join(options.build, "tests/bench/embedded_store")
+    start = {"libuv": start["libuv"], "embedded": lambda: Server("embedded", [program])}
+    servers = [start[name]() for name in start]
+    print("\n| embedded store | libuv | embedded | ratio | goal |")
+    print("| --- | --- | --- | --- | --- |")
+    rate, _ = interleaved(options, servers, load, ("get", 1, 1))
+    print(f"| one client's GET | {1e6 / rate['libuv']:.1f} us | {1e6 / rate['embedded']:.1f} us | "
+          f"{rate['libuv'] / rate['embedded']:.2f} | ≤ 0.7 |")
+    rate, _ = interleaved(options, servers, load, ("get", 50, 1))
+    print(f"| GETs of 50 clients | {rate['libuv'] / 1e3:.0f} k/s | "
+          f"{rate['embedded'] / 1e3:.0f} k/s | {rate['embedded'] / rate['libuv']:.2f} | ≥ 1.5 |")
+    each = {server.name: idle_bytes(load, server, 1000) for server in servers}
+    print(f"| user memory per idle connection | {each['libuv']:,.0f} B | "
+          f"{each['embedded']:,.0f} B | – | – |")
+    for server in servers:
+        server.end()
+    runs = [
+        subprocess.run([program, str(options.seconds)], capture_output=True, text=True, check=True)
+        for _ in range(options.rounds)
+    ]
+    fastest, median = zip(*(map(float, run.stdout.split()) for run in runs))
+    print(f"| GET inside the process | – | {statistics.median(median):.0f} ns, "
+          f"fastest {min(fastest):.0f} ns | – | ≤ 300 ns |")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release", help="directory of a release build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--embedded", action="store_true", help="only the embedded store")
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--python", default=os.environ.get("CPPRUN_PYTHON", sys.executable))
     options = parser.parse_args()
@@ -122,11 +150,13 @@ def main():
         "cpprund": lambda: start_cpprund(options.build),
         "echo": lambda: Server("echo", [os.path.join(options.build, "tests/bench/raw_echo")]),
     }
-    servers = [start[name]() for name in start]
-    bench_operations(options, servers, load)
-    for server in servers:
-        server.end()
-    bench_connections(options, start, load)
+    if not options.embedded:
+        servers = [start[name]() for name in start]
+        bench_operations(options, servers, load)
+        for server in servers:
+            server.end()
+        bench_connections(options, start, load)
+    bench_embedded(options, start, load)
 
 
 if __name__ == "__main__":

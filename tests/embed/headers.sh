@@ -23,11 +23,17 @@ for header in store heartbeat_file; do
   echo "#include <cpprun/$header.h>" >"$1/one.c"
   for standard in c99 c17; do compile "$cc" -std=$standard "$1/one.c"; done
 done
-for header in store store_server store_client expected heartbeat_file; do
+for header in store store_server store_client async_store_client expected heartbeat_file; do
   echo "#include <cpprun/$header.h>" >"$1/one.cpp"
   for standard in c++17 c++20; do compile "$cxx" -std=$standard "$1/one.cpp"; done
+  compile "$cxx" -std=c++17 -fno-exceptions -fno-rtti "$1/one.cpp"
 done
 for header in worker context heartbeat rank; do
   echo "#include <cpprun/$header.h>" >"$1/one.cpp"
   compile "$cxx" -std=c++20 "$1/one.cpp"
 done
+echo "#include <asio/associated_cancellation_slot.hpp>" >"$1/one.cpp"
+if "$cxx" -std=c++20 -E "$1/one.cpp" >/dev/null 2>&1; then
+  echo "#include <cpprun/asio_store_client.h>" >"$1/one.cpp"
+  compile "$cxx" -std=c++20 "$1/one.cpp"
+fi

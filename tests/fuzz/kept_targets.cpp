@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
 #include "rendezvous/coordinator/io/store_logs.h"
 #include "rendezvous/daemon/state_file.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
+#include "proto/link/bounds.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/secure/secret.h"
 #include "proto/secure/token.h"

@@ -6,6 +6,7 @@
 
 #include "tests/fuzz/etcd_targets.h"
 #include "tests/fuzz/file_targets.h"
+#include "tests/fuzz/hang_targets.h"
 #include "tests/fuzz/kept_targets.h"
 #include "tests/fuzz/stream_targets.h"
 #include "tests/fuzz/text_targets.h"
@@ -38,6 +39,12 @@ constexpr std::array all_targets = {
     Target{"standby", "what a cpprund sends to its standby", standby_frames},
     Target{"store_log", "the log of a store, read by another cpprund", store_log},
     Target{"log_file", "the file of such a log", log_file},
+    Target{"traceback", "a worker's traceback", traceback},
+    Target{"flight_record", "a worker's flight record", flight_record},
+    Target{"py_spy", "the output of py-spy", py_spy},
+    Target{"python_memory", "the memory of a Python worker", python_memory},
+    Target{"observations", "what was read from workers, through a pipe", observations},
+    Target{"hang_evidence", "an agent's evidence about a hang", hang_evidence},
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "launcher/cli/cli.h"
 #include "launcher/cli/rendezvous_settings.h"
 #include "launcher/config.h"
+#include "launcher/output/bounds.h"
 #include "launcher/output/lines.h"
-#include "proto/bounds.h"
 #include "rendezvous/endpoint.h"
 #include "tests/fuzz/targets.h"
 

@@ -5,9 +5,10 @@
 #include <string>
 #include <variant>
 
-#include "proto/bounds.h"
 #include "proto/c10d/codec.h"
+#include "proto/http/bounds.h"
 #include "proto/http/session.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
 #include "rendezvous/coordinator/coordinator.h"

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -138,6 +139,35 @@ TEST_CASE("the steps of workers are visible, and a job with a stopped worker end
   command.expect_no_worker_left();
 }
 
+TEST_CASE("a Python worker that ignores TERM writes its stack before it is killed") {
+  const Directory directory;
+  const std::string script = directory.write("train.py", R"(
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def save_for_ever():
+    print("here", flush=True)
+    time.sleep(600)
+save_for_ever()
+)");
+  const auto start = [&](const std::string& probe) {
+    return with_cpprun(
+        {"--standalone", "--nproc-per-node=1", "--shutdown-timeout=1", probe, script});
+  };
+  for (const std::string probe : {"--probe=on", "--probe=off"}) {
+    Command command(start(probe));
+    command.expect_out("here\n");
+    command.signal(SIGTERM);
+    const Ended ended = command.wait();
+    CAPTURE(ended.err);
+    CHECK(ended.code == 143);
+    CHECK(ended.err.find("killing the worker with local rank 0, which did not exit within 1 s") !=
+          std::string::npos);
+    const bool shows_stack = ended.err.find(" in save_for_ever\n") != std::string::npos;
+    CHECK(shows_stack == (probe == "--probe=on"));
+    command.expect_no_worker_left();
+  }
+}
+
 TEST_CASE(
     "a worker that fills its heartbeat file with garbage or truncates it affects no other "
     "worker") {
@@ -149,6 +179,31 @@ TEST_CASE(
   const Ended ended = command.wait();
   CHECK(ended.code == 0);
   CHECK(ended.err.find("hung") == std::string::npos);
+}
+
+TEST_CASE("an independent worker that hangs is ended and restarted alone") {
+  const Directory directory;
+  const std::string gate = directory.path() + "/gate";
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  const std::string script = directory.write("serve.py", documented_heartbeat() + R"(
+if os.environ["RANK"] == "0":
+    open(os.environ["GATE"]).read()
+elif os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    Heartbeat().beat(1, 1)
+    time.sleep(600)
+else:
+    open(os.environ["GATE"], "w").close()
+)");
+  Command command(with_cpprun({"--standalone", "--nproc-per-node=2", "--max-restarts=1",
+                               "--restart-scope=worker", "--beat-timeout=1", script}),
+                  {.variables = {{"GATE", gate}}});
+  const Ended ended = command.wait();
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+  CHECK(ended.err.find("hung: no heartbeat for ") != std::string::npos);
+  CHECK(ended.err.find("restarting rank 1 alone: restart 1 of 1") != std::string::npos);
+  CHECK(ended.err.find("stopping the workers") == std::string::npos);
+  command.expect_no_worker_left();
 }
 
 }  // namespace beats_test

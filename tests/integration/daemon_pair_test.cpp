@@ -56,10 +56,10 @@ TEST_CASE("an etcd without a quorum for most of the lease ends no job, and the l
   Nodes nodes(site, 6);
   nodes.expect_progress();
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGSTOP);
-  site.leader->expect_err("not responding for ");
+  site.leader->expect_err("has not responded for ");
   nodes.expect_progress();
   // The second line comes when a quarter of the lease is left. An etcd election has taken 5 s.
-  site.leader->expect_err("not responding for ", 2);
+  site.leader->expect_err("has not responded for ", 2);
   for (const std::size_t each : {1U, 2U}) site.etcd.signal(each, SIGCONT);
   site.leader->expect_err("etcd responds again");
   nodes.expect_progress();

@@ -14,6 +14,7 @@
 //   children        leaves a child, a grandchild and one in a session of its own, all hanging
 //   flood BYTES     that many bytes on stdout without a line's end
 //   trickle N       N lines on stdout, each in two writes
+//   count_until PATH  numbered lines on stdout, in two writes, and on stderr, until there is a file
 //   error_file TEXT writes that into the error file
 //   await PATH      waits until a process opens that fifo for writing and closes it
 //   devour BYTES   takes that much memory, and uses it
@@ -21,6 +22,7 @@
 //   say_on_usr1 R   says "saves" at each SIGUSR1, unless it is rank R
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -89,6 +91,18 @@ void trickle(long lines) {
   }
 }
 
+// About a thousand lines a second.
+void count_until(const std::string& path) {
+  const std::string end = " of rank " + variable("RANK") + "\n";
+  for (long i = 0; ::access(path.c_str(), F_OK) != 0; ++i) {
+    const std::string begin = "line " + std::to_string(i);
+    write_all(1, begin);
+    write_all(1, end);
+    write_all(2, begin + end);
+    static_cast<void>(::poll(nullptr, 0, 1));
+  }
+}
+
 void devour(long bytes) {
   constexpr std::size_t page = 4096;
   const auto size = static_cast<std::size_t>(bytes);
@@ -147,6 +161,7 @@ class Script {
     if (action == "children") return leave_children();
     if (action == "flood") return flood(number(next()));
     if (action == "trickle") return trickle(number(next()));
+    if (action == "count_until") return count_until(next());
     if (action == "await") return await(next());
     if (action == "stamp") return stamp(next());
     if (action == "only") return only(next());

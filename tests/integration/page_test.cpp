@@ -203,13 +203,13 @@ TEST_CASE("the page of a cpprund shows the leader, the standby and transfers of 
   Browser browser;
   browser.open("http://" + first_at + "/");
   const std::string role = "document.getElementById('role').textContent";
-  browser.until(role + ".includes('is the leader, in epoch')");
+  browser.until(role + ".includes('has been the leader for')");
   CHECK(contains(text_of(browser, "#warnings"), "no standby"));
   Command second(daemon(second_at, "second"), options);
   const std::string kept = "document.getElementById('kept').textContent";
   browser.until(kept + ".includes('is a standby: in sync')");
   CHECK(contains(text_of(browser, "#role"), "“first” at " + first_at));
-  CHECK(contains(text_of(browser, "#role"), "is the leader, in epoch"));
+  CHECK(contains(text_of(browser, "#role"), "has been the leader for"));
   CHECK(contains(text_of(browser, "#kept"), "“second” at " + second_at));
   if (const char* const picture = std::getenv("CPPRUN_PICTURE")) browser.take_picture(picture);
 
@@ -222,7 +222,7 @@ TEST_CASE("the page of a cpprund shows the leader, the standby and transfers of 
   CHECK(contains(text_of(browser, "#kept"), "“second” became the leader, replacing “first”"));
   browser.open("http://" + second_at + "/");
   browser.until(role + ".includes('“second” at " + second_at + "')");
-  CHECK(contains(text_of(browser, "#role"), "is the leader, in epoch"));
+  CHECK(contains(text_of(browser, "#role"), "has been the leader for"));
   for (Command* const each : {&first, &second}) {
     each->signal(SIGTERM);
     CHECK(each->wait().code == 0);
@@ -377,6 +377,51 @@ TEST_CASE("the page shows the command of the job, and stops it for the user who 
   CHECK(ended.code == 128 + SIGTERM);
   CHECK(contains(ended.err, "stopped the job: from the status page"));
   browser.until("document.getElementById('orders').hidden");
+}
+
+TEST_CASE("the button Stacks shows the verdict and the groups, and why it cannot") {
+  if (const auto why = no_browser(); !why.empty()) return skip(why);
+  const int port = free_port();
+  Command first(node(0, port));
+  Command second(node(1, port));
+  first.expect_out("\n", 2);
+  second.expect_out("\n", 2);
+  Browser browser;
+  browser.open(page_at(port));
+  browser.until(runs + " && " + four_run + " && !document.getElementById('orders').hidden");
+  REQUIRE(::kill(pid_of(second, 3), SIGSTOP) == 0);
+  run({"sh", "-c", "until grep -q '^State:.T' /proc/$0/status; do :; done",
+       std::to_string(pid_of(second, 3))});
+  CHECK(browser.value_of("document.getElementById('stacks').hidden").get<bool>());
+  browser.value_of("document.getElementById('capture').click()");
+  browser.until("!document.getElementById('stacks').hidden");
+  CHECK(contains(text_of(browser, "#verdict"), "rank 3 is stopped by a signal"));
+  const json groups = browser.value_of(
+      "[...document.querySelectorAll('#stacks tbody tr')].map(row =>"
+      " [...row.cells].slice(0, 2).map(cell => cell.textContent.split(',')[0]))");
+  CHECK(groups == json::array({json::array({"3", "stopped"}), json::array({"0-2", "blocked"})}));
+  CHECK(text_of(browser, "#said").empty());
+  if (const char* const picture = std::getenv("CPPRUN_PICTURE")) browser.take_picture(picture);
+
+  // The server's own rejection.
+  browser.value_of(
+      "window.ask = window.fetch; window.fetch = (path, options) => ask(path, {...options,"
+      " headers: {}}); document.getElementById('capture').click()");
+  const std::string said = "document.getElementById('said').textContent";
+  browser.until(said + ".startsWith('error: Content-Type must be')");
+  // The stacks cannot be fetched, though the command arrived.
+  browser.value_of(
+      "window.fetch = (path, options) => ask(options ? path : '/api/v1/jobs/other/stacks', "
+      "options);"
+      " document.getElementById('capture').click()");
+  browser.until(said + ".startsWith('error: unknown job ')");
+  browser.value_of("window.fetch = ask; true");
+  ::kill(pid_of(second, 3), SIGCONT);
+  first.signal(SIGTERM);
+  first.wait();
+  second.wait();
+  browser.value_of("document.getElementById('capture').click()");
+  browser.until(said + ".startsWith('no response')");
 }
 
 TEST_CASE("hostile text of a worker is shown as text") {

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <string>
 
 #include "tests/integration/command.h"
 #include "tests/integration/directory.h"
@@ -115,6 +119,93 @@ TEST_CASE("a restart state of another job, or an unreadable or unwritable one, i
   CHECK(contains(refused("/dev/null"), "is not a regular file"));
   CHECK(contains(refused(directory.path()), "is not a regular file"));
   CHECK(contains(refused(directory.path() + "/nowhere/state"), "No such file or directory"));
+}
+
+TEST_CASE("with --restart-scope=worker only the worker that failed is started again") {
+  const Directory directory;
+  const std::string gate = directory.path() + "/gate";
+  // Rank 0 waits until rank 1 has been started for the third time.
+  const std::string script =
+      "echo rank $RANK of attempt $TORCHELASTIC_RESTART_COUNT\n"
+      "[ $RANK = 0 ] && { read -r line <" +
+      gate + "; exit 0; }\n[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 7\necho >" + gate;
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  const auto ended = run(with_cpprun(
+      {"--standalone", "--nproc-per-node=2", "--max-restarts=2", "--restart-scope=worker",
+       "--redirects=3", "--log-dir=" + directory.path() + "/logs", "--rdzv-id=j",
+       "--events=" + directory.path() + "/events", "--report=" + directory.path() + "/report",
+       "--no-python", "sh", "-c", script}));
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.err, "restarting rank 1 alone: restart 1 of 2"));
+  CHECK(contains(ended.err, "restarting rank 1 alone: restart 2 of 2"));
+  CHECK_FALSE(contains(ended.err, "stopping the workers"));
+  std::map<std::string, std::string> logs;
+  for (const std::string& each : directory.files()) {
+    if (!each.ends_with("/stdout.log")) continue;
+    logs[each.substr(each.find("/attempt_") + 1)] = Directory::read(directory.path() + "/" + each);
+  }
+  CHECK(logs ==
+        std::map<std::string, std::string>{{"attempt_0/0/stdout.log", "rank 0 of attempt 0\n"},
+                                           {"attempt_0/1/stdout.log", "rank 1 of attempt 0\n"},
+                                           {"attempt_1/1/stdout.log", "rank 1 of attempt 1\n"},
+                                           {"attempt_2/1/stdout.log", "rank 1 of attempt 2\n"}});
+  const auto events = Directory::read(directory.path() + "/events");
+  CHECK(count(events, R"("event":"round_sealed")") == 1);
+  CHECK(count(events, R"("event":"worker_started")") == 4);
+  CHECK(count(events, R"("event":"worker_restarting")") == 2);
+  const auto report = Directory::read(directory.path() + "/report");
+  CHECK(contains(report, R"("restarts": 2)"));
+  CHECK(contains(report, R"("worker_restarts": 2)"));
+  CHECK(contains(report, R"("others": [])"));
+}
+
+TEST_CASE("when no restart is left, the failure of one independent worker ends the job") {
+  const auto ended = run(with_cpprun({"--standalone", "--nproc-per-node=2", "--max-restarts=1",
+                                      "--restart-scope=worker", "--no-python", "sh", "-c",
+                                      "[ $RANK = 0 ] && exec sleep 600; echo once; exit 9"}));
+  CHECK(ended.code == 9);
+  CHECK(ended.out == "once\nonce\n");
+  CHECK(contains(ended.err, "all 1 restarts are used"));
+  CHECK(contains(ended.err, "1 other rank of this node was stopped (rank 0)"));
+}
+
+TEST_CASE("an independent worker's own failure report is that of its last attempt") {
+  const auto ended = run(with_cpprun(
+      {"--standalone", "--max-restarts=1", "--restart-scope=worker", "--no-python", "sh", "-c",
+       "echo \"{\\\"message\\\":\\\"attempt $TORCHELASTIC_RESTART_COUNT\\\"}\" "
+       ">$TORCHELASTIC_ERROR_FILE; exit 4"}));
+  CHECK(ended.code == 4);
+  CHECK(contains(ended.err, "attempt 1"));
+  CHECK_FALSE(contains(ended.err, "attempt 0"));
+}
+
+TEST_CASE("--restart-state counts the restart of a worker alone while the round runs") {
+  const Directory directory;
+  const std::string file = directory.path() + "/state";
+  const auto ended = run(with_cpprun({"--standalone", "--max-restarts=1", "--restart-scope=worker",
+                                      "--restart-state=" + file, "--no-python", "sh", "-c",
+                                      "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 7\n"
+                                      "for i in $(seq 200); do grep -q '\"restarts_used\": *1' " +
+                                          file + " && exit 0; sleep 0.1; done; exit 8"}));
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+  CHECK(contains(ended.err, "time: "));
+}
+
+TEST_CASE("independent workers that form a process group are restarted together, with a warning") {
+  const auto ended = run(with_cpprun(
+      {"--standalone", "--nproc-per-node=2", "--max-restarts=1", "--restart-scope=worker",
+       "--no-python", "sh", "-c",
+       "\"$0\" set default_pg/0//cpu//0/$RANK x meet group || exit 70; echo rank $RANK\n"
+       "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exit 0\n[ $RANK = 0 ] && exec sleep 600; exit 7",
+       from_build("CPPRUN_STORE_WORKER")}));
+  CAPTURE(ended.err);
+  CHECK(ended.code == 0);
+  CHECK(count(ended.out, "rank 0\n") == 2);
+  CHECK(count(ended.out, "rank 1\n") == 2);
+  CHECK(contains(ended.err, "warning: --restart-scope=worker is ignored in this round"));
+  CHECK_FALSE(contains(ended.err, "restarting rank 1 alone"));
 }
 
 }  // namespace restarts_test

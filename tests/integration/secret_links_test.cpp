@@ -139,7 +139,7 @@ TEST_CASE(
   CHECK(unidentified.code == 1);
   CHECK(unidentified.out == "");
   CHECK(contains(unidentified.err, "this master requires a secret"));
-  first.expect_err("the client has no secret, but this side requires one");
+  first.expect_err("the client has no secret, but the server requires one");
   for (Command* each : {&first, &second}) each->signal(SIGTERM);
   CHECK(first.wait().code == 128 + SIGTERM);
   CHECK(second.wait().code == 128 + SIGTERM);
@@ -157,12 +157,12 @@ TEST_CASE("both sides report whose secret is wrong, and how") {
     const char* seen_by_second;
   };
   const Case diagnostics[] = {
-      {blue, red, "wrong secret: the client has \"red\", and this side has \"blue\"",
+      {blue, red, "wrong secret: the client has \"red\", and the server has \"blue\"",
        "wrong secret: the server does not have \"red\""},
       {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
        "wrong secret: both sides have the id \"blue\", but with different keys"},
-      {"", blue, "the client uses a secret, but this side has none",
-       "this side uses secret \"blue\", but the server has none"},
+      {"", blue, "the client uses a secret, but the server has none",
+       "the client uses secret \"blue\", but the server has none"},
   };
   for (const auto& [of_first, of_second, seen_by_first, seen_by_second] : diagnostics) {
     CAPTURE(seen_by_first);

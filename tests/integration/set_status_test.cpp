@@ -81,7 +81,7 @@ TEST_CASE("both daemons of a pair report leader and standby, and cpprunctl trans
   const std::string text = site.said({"status"});
   CHECK(contains(text, "\"node3\" at " + Site::place(3)));
   CHECK(contains(text, ": in sync"));
-  CHECK(contains(text, "the jobs are on the leader \"node0\" at " + Site::place(0)));
+  CHECK(contains(text, "the jobs are on \"node0\" at " + Site::place(0)));
 
   Nodes nodes(site, 24);
   nodes.first->expect_out("sum is ");

@@ -101,7 +101,7 @@ TEST_CASE("a job that is suspended as a whole for longer than the lease keeps it
   for (const pid_t each : all) ::kill(each, SIGSTOP);
   run({"sleep", "5"});
   for (const pid_t each : all) ::kill(each, SIGCONT);
-  second.expect_err("the master confirmed the seat of this node");
+  second.expect_err("the master confirmed this node's place in the job");
   CHECK(count(first.out(), "pid of rank") == 1);
   CHECK(count(second.out(), "pid of rank") == 1);
   end_all(first, {&second});

@@ -39,7 +39,7 @@ void say(const std::string& line) {
 }
 
 template <class T>
-T must(const char* what, Result<T> result) {
+T must(const char* what, StoreResult<T> result) {
   if (result) {
     if constexpr (std::is_void_v<T>) {
       return;

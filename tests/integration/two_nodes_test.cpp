@@ -80,6 +80,32 @@ TEST_CASE("a failure on node 0 ends node 1 with the same code") {
   second.expect_no_worker_left();
 }
 
+TEST_CASE("when PyTorch times out on one node, both name the rank of the other that never came") {
+  const Job job;
+  const std::string script =
+      "[ $RANK = 1 ] && { echo here; exec sleep 600; };"
+      " echo 'RuntimeError: Timed out waiting 9ms for recv operation to complete' >&2; exit 7";
+  const auto node = [&](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank),
+                        "--master_addr=127.0.0.1", "--master_port=" + std::to_string(job.port),
+                        "--no-python", "sh", "-c", script});
+  };
+  Command second(node(1));
+  Command first(node(0));
+  const auto of_second = second.wait();
+  const auto of_first = first.wait();
+  CHECK(of_first.code == 7);
+  CHECK(of_second.code == 7);
+  for (const auto& ended : {of_first, of_second}) {
+    CAPTURE(ended.err);
+    CHECK(count(ended.err, "error: a process group of PyTorch timed out") == 1);
+    CHECK(contains(ended.err, "rank 0 waits in a collective"));
+    CHECK(contains(ended.err, "rank 1 does not: rank 1 "));
+  }
+  CHECK(contains(of_first.err, "see the verdict above"));
+  second.expect_no_worker_left();
+}
+
 TEST_CASE("Ctrl-C on one node ends the other too") {
   const Job job;
   Command first(job.node(0, 1, {}, {"say", "here", "hang"}));
@@ -276,6 +302,50 @@ TEST_CASE("a master port that is in use is an error that names it, and nothing s
   CHECK(ended.code != 0);
   CHECK(ended.out == "");
   CHECK(contains(ended.err, std::to_string(unidentified.port())));
+}
+
+TEST_CASE("independent workers of two nodes share one restart budget, and run on") {
+  const Job job;
+  const Directory directory;
+  const std::string gate = directory.path() + "/gate";
+  REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
+  // Rank 0 waits for the second attempt of rank 1, and fails then: no restart is left for it.
+  const std::string script =
+      "echo rank $RANK\n"
+      "[ $RANK = 0 ] && { read -r line <" +
+      gate + "; exit 5; }\n[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exit 7\necho >" + gate +
+      "\nexec sleep 600";
+  const auto node = [&](int rank) {
+    return with_cpprun({"--nnodes=2", "--node_rank=" + std::to_string(rank),
+                        "--master_addr=127.0.0.1", "--master_port=" + std::to_string(job.port),
+                        "--max-restarts=1", "--restart-scope=worker",
+                        "--report=" + directory.path() + "/report" + std::to_string(rank),
+                        "--no-python", "sh", "-c", script});
+  };
+  Command second(node(1));
+  Command first(node(0));
+  const auto of_second = second.wait();
+  const auto of_first = first.wait();
+  CAPTURE(of_first.err);
+  CHECK(of_first.code == 5);
+  CHECK(of_second.code == 5);
+  CHECK(of_first.out == "rank 0\n");
+  CHECK(of_second.out == "rank 1\nrank 1\n");
+  CHECK(contains(of_second.err, "restarting rank 1 alone: restart 1 of 1"));
+  CHECK(contains(of_first.err, "rank 1 on "));
+  CHECK(contains(of_first.err, "failed and is restarted alone: restart 1 of 1"));
+  CHECK(contains(of_first.err, "all 1 restarts are used"));
+  CHECK(contains(Directory::read(directory.path() + "/report0"), R"("restarts": 1)"));
+  first.expect_no_worker_left();
+  second.expect_no_worker_left();
+}
+
+TEST_CASE("a node with another restart scope is rejected") {
+  const Job job;
+  Command first(job.node(0, 1, {"--max-restarts=1", "--restart-scope=worker"}, {"hang"}));
+  Command second(job.node(1, 1, {"--max-restarts=1"}, {"hang"}));
+  CHECK(second.wait().code == 1);
+  CHECK(contains(second.err(), "this job uses --max-restarts=1 --restart-scope=worker"));
 }
 
 }  // namespace two_nodes_test

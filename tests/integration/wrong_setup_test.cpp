@@ -81,7 +81,7 @@ TEST_CASE("a master address of no host is reported by node 0 at once, with the a
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command first(hosts.on(0, static_node(0, "10.77.0.9")));
   Command second(hosts.on(1, static_node(1, "10.77.0.9")));
-  first.expect_err("10.77.0.9 is not assigned to this machine");
+  first.expect_err("10.77.0.9 is not an address of this machine");
   expect_refused(first.wait(), {"10.77.0.1 (fabric0)", "--master-addr"});
   expect_refused(second.wait(), {"10.77.0.9:29500"});
 }
@@ -93,7 +93,7 @@ TEST_CASE("a master address that is node 1's own is reported by both nodes") {
   Command second(hosts.on(1, static_node(1, Hosts::address(1))));
   second.expect_err("10.77.0.2 is this machine");
   expect_refused(first.wait(),
-                 {"10.77.0.2 is not assigned to this machine", "10.77.0.1 (fabric0)"});
+                 {"10.77.0.2 is not an address of this machine", "10.77.0.1 (fabric0)"});
   expect_refused(second.wait(), {"--node-rank=1"});
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("two nodes with rank 0 find each other when the right one comes later"
   const Hosts hosts(2);
   if (!hosts.why_not().empty()) return skip(hosts.why_not());
   Command second(hosts.on(1, static_node(0, Hosts::address(0), "50")));
-  second.expect_err("10.77.0.1 is not assigned to this machine");
+  second.expect_err("10.77.0.1 is not an address of this machine");
   Command first(hosts.on(0, static_node(0, Hosts::address(0))));
   expect_refused(second.wait(), {"node0", "node1", "--node-rank"});
   expect_refused(first.wait(), {"node1", "--node-rank"});
@@ -191,7 +191,7 @@ TEST_CASE("a master address that is forwarded to node 0 causes a warning, and wo
   const auto of_second = second.wait();
   CHECK_MESSAGE(of_first.code == 0, of_first.err);
   CHECK_MESSAGE(of_second.code == 0, of_second.err);
-  expect_words(of_first, {"10.77.0.3 is not assigned to this machine"});
+  expect_words(of_first, {"10.77.0.3 is not an address of this machine"});
   CHECK(contains(of_first.out, "rank 0 of 2"));
   CHECK(contains(of_second.out, "rank 1 of 2"));
 }

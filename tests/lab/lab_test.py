@@ -9,6 +9,7 @@ one directory that is empty at first, as a reader's would be.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,11 +27,14 @@ PYTORCH_ENDS_BADLY = "terminate called without an active exception"
 TRIES_MAX = 4
 
 
-def wait_for_job(environment):
+# The job of that command. Jobs of tests that run at the same time are listed, too.
+def wait_for_job(command, environment):
     deadline = time.monotonic() + JOB_SECONDS_MAX
-    command = ["cpprunctl", "ls", "--names"]
-    while not subprocess.run(command, env=environment, capture_output=True).stdout:
-        if time.monotonic() > deadline:
+    name = re.search(r"--rdzv-id=(\S+)", command)
+    while time.monotonic() < deadline:
+        listed = subprocess.run(["cpprunctl", "ls", "--names"], env=environment,
+                                capture_output=True, text=True).stdout.split()
+        if name[1] in listed if name else listed:
             return
         time.sleep(0.05)
 
@@ -45,7 +49,7 @@ def run_scene(scene, directory, environment):
         for _, command in step:
             command = command.replace("machine-a", "127.0.0.1").replace("29500", port)
             if started and scene.waits:
-                wait_for_job(environment)
+                wait_for_job(step[0][1], environment)
             started.append(
                 subprocess.Popen(
                     ["/bin/bash", "-c", command], cwd=directory, env=environment, text=True,

@@ -105,6 +105,7 @@ std::vector<events::Event> all_events() {
           events::Answered{7, exclude, {CommandResult::Kind::not_now, "no"}},
           events::LeaseNearlyMissed{2500ms, 3s},
           events::LeaderChanged{{"a", 29400}, {"b", 29400}, 7, 1900ms},
+          events::AgentUpgraded{"0.1.0", "0.2.0", 5ms},
           events::EventsLost{5},
           events::JobEnded{1, "r\n  hint: h", some_failure},
           events::JobEnded{}};

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "proto/bounds.h"
+#include "proto/c10d/bounds.h"
 #include "tests/proto/c10d_golden.h"
 
 namespace c10d_decoder_test {

@@ -148,6 +148,30 @@ std::vector<Message> all_messages() {
       Leads{"a", "cluster", "0.9.0", 1, 5, true},
       Leads{},
       TakeOver{7},
+      Captured{RoundNumber{3}, 7, 1, 2, std::string("a\0\xFF\"\n", 5), 61s},
+      Capture{RoundNumber{3}, 7},
+      Verdict{RoundNumber{3}, 7, Rank{4}, 61s, "missing", "rank 4 is missing", {"rank 4: sleeps"}},
+      Heartbeat{.quiet = 61s, .hang_timeout = 60s},
+      Join{.job = "j", .host = "h", .turns = true, .captures = true},
+      Heartbeat{.timed_out = true},
+      Capture{RoundNumber{3}, 8, true, true},
+      Verdict{.round = RoundNumber{3}, .number = 8, .rank = Rank{4}, .is_timeout = true},
+      Sealed{.captures_timeouts = true},
+  };
+}
+
+// Those of cpprunctl upgrade-agent and --restart-scope=worker.
+std::vector<Message> later_messages() {
+  return {
+      Join{.job = "j", .host = "h", .upgrades = true},
+      Upgraded{.number = 7, .version = "0.2.0", .error = "no such file", .took = 5ms},
+      Upgraded{},
+      Upgrade{.number = 7},
+      RestartWorker{RoundNumber{3}, Rank{4}, 2, 5, 1500ms, "restart 5 of 9"},
+      Join{.job = "j", .host = "h", .restarts = {.max = 9, .scope = RestartScope::worker}},
+      Failed{.round = RoundNumber{3}, .failure = some_failure(), .attempt = 2},
+      Sealed{.round = RoundNumber{3}, .restarts_workers = true},
+      Finish{.exit_code = 3, .reason = "rank 3 failed", .restarts = 5},
   };
 }
 
@@ -169,7 +193,8 @@ std::string outcome(const nlohmann::json& object) {
 
 TEST_CASE("the bytes of all link messages are those of earlier versions, and so are all errors") {
   Golden golden("frames");
-  const auto messages = all_messages();
+  auto messages = all_messages();
+  for (Message& each : later_messages()) messages.push_back(std::move(each));
   std::set<std::size_t> kinds;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     kinds.insert(messages[i].index());

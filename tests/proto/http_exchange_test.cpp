@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "launcher/control/io/jobs.h"
 
 namespace http_exchange_test {
 

@@ -98,7 +98,7 @@ TEST_CASE("an answer that is invalid, too long, or more than one is rejected wit
         "the response has more than 1000 bytes");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nFFFFFFF\r\n") ==
         "the response has more than 1000 bytes");
-  CHECK(why_refused(with_length + "HTTP/1.1") == "data after the end of the response");
+  CHECK(why_refused(with_length + "HTTP/1.1") == "received data after the end of the response");
   CHECK(why_refused("HTTP/1.1 200 OK\r\nA: " + std::string(100'000, 'x'))
             .find("headers of the response") != std::string::npos);
   CHECK(why_refused(in_chunks.substr(0, in_chunks.size() - 4) + std::string(100'000, 'x')) != "");

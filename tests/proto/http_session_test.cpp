@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "proto/http/bounds.h"
 
 namespace http_session_test {
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 
 namespace link_brief_test {

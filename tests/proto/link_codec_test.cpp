@@ -2,8 +2,13 @@
 #include "proto/link/codec.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
-#include "proto/bounds.h"
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "proto/link/bounds.h"
 
 namespace link_codec_test {
 
@@ -59,7 +64,9 @@ TEST_CASE("a join survives a round trip, with all rules about failures") {
                                      .final_codes = {2, -11},
                                      .free_codes = {75},
                                      .fruitless_max = 4,
-                                     .host_limit = {3, std::chrono::hours(1)}},
+                                     .host_limit = {3, std::chrono::hours(1)},
+                                     .scope = RestartScope::worker,
+                                     .reconfigures = true},
                         .addresses = {"10.0.0.2", "fd00::2"},
                         .lease = std::chrono::seconds(3),
                         .last_call = std::chrono::seconds(30),
@@ -68,6 +75,18 @@ TEST_CASE("a join survives a round trip, with all rules about failures") {
                         .done = true,
                         .sent = AgentTime{123'456'789}});
   check_round_trip(Join{.job = "j", .host = "h"});
+}
+
+TEST_CASE("the messages about a worker that is restarted alone survive a round trip") {
+  check_round_trip(Failed{.round = RoundNumber{1}, .failure = example_failure(), .attempt = 2});
+  check_round_trip(RestartWorker{.round = RoundNumber{1},
+                                 .rank = Rank{7},
+                                 .attempt = 2,
+                                 .restart_count = 5,
+                                 .pause = std::chrono::milliseconds(1500),
+                                 .reason = "restart 5 of 9"});
+  check_round_trip(Sealed{.round = RoundNumber{2}, .store_port = 1, .restarts_workers = true});
+  check_round_trip(Finish{.exit_code = 3, .reason = "r", .restarts = 5});
 }
 
 TEST_CASE("every other link message survives a round trip") {
@@ -195,7 +214,7 @@ TEST_CASE("two frames in one packet are decoded one after the other") {
 
 TEST_CASE("an impossible frame is rejected with a reason") {
   CHECK(decode(std::string("\xff\xff\xff\x7f", 4)).error().reason ==
-        "a link frame of 2147483647 bytes, and the maximum is 32768");
+        "a link frame has 2147483647 bytes; the maximum is 32768");
   CHECK(decode(frame_of(R"({"say":"dance"})")).error().reason == "unknown link message \"dance\"");
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting"})")).has_value());
   CHECK_FALSE(decode(frame_of(R"({"say":"waiting","reason":7})")).has_value());
@@ -270,6 +289,45 @@ TEST_CASE("an impossible time is decoded as the latest possible one") {
   const auto join = std::get<Join>(
       decode(encode(Join{.job = "j", .host = "h", .sent = AgentTime::max()}))->value().message);
   CHECK(join.sent == std::chrono::microseconds{bounds::agent_time_max});
+}
+
+TEST_CASE("a node's stacks are read in whatever order the members are, and without unknown ones") {
+  const Captured captured{.round = RoundNumber{3},
+                          .number = 7,
+                          .part = 1,
+                          .parts = 2,
+                          .bytes = "{}\n",
+                          .quiet = std::chrono::seconds(61)};
+  check_round_trip(captured);
+  for (const char* body : {
+           R"({"bytes":"7b7d0a","number":7,"part":1,"parts":2,"quiet_ms":61000,"round":3,)"
+           R"("say":"captured"})",
+           R"({"say":"captured","round":3,"quiet_ms":61000,"parts":2,"part":1,"number":7,)"
+           R"("bytes":"7B7D0a"})",
+           R"({"new":{"x":[-1.5]},"round":3,"bytes":"7b7d0a","number":7,"part":1,"parts":2,)"
+           R"("quiet_ms":61000,"say":"captured"})",
+       }) {
+    CAPTURE(body);
+    const auto decoded = decode(frame_of(body));
+    REQUIRE((decoded.has_value() && decoded->has_value()));
+    CHECK(decoded->value().message == Message(captured));
+  }
+}
+
+TEST_CASE("invalid stacks of a node are rejected with the same reason in any order of members") {
+  const auto reason = [](std::string_view body) { return decode(frame_of(body)).error().reason; };
+  for (const auto& [wrong, why] : {
+           std::pair(R"("bytes":"7","number":7,"part":0,"parts":1,"round":3)", "hexadecimal"),
+           std::pair(R"("bytes":"","number":-7,"part":0,"parts":1,"round":3)", "whole number"),
+           std::pair(R"("bytes":"","number":7,"part":2,"parts":1,"round":3)", "part"),
+           std::pair(R"("bytes":"","number":7,"part":0,"round":3)", "parts"),
+       }) {
+    CAPTURE(wrong);
+    const std::string last = fmt::format(R"({{{},"say":"captured"}})", wrong);
+    const std::string first = fmt::format(R"({{"say":"captured",{}}})", wrong);
+    CHECK(reason(last) == reason(first));
+    CHECK(reason(last).find(why) != std::string::npos);
+  }
 }
 
 }  // namespace link_codec_test

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/link/message.h"
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 
 namespace link_limits_test {

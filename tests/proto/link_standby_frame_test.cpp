@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
+#include "proto/link/bounds.h"
 
 namespace link_standby_frame_test {
 
@@ -42,12 +42,12 @@ TEST_CASE("an invalid frame between cppruns is reported") {
   const std::string frame = standby_frame({.kind = Kind::log, .job = "job"}).substr(4);
   CHECK(reason(frame).empty());
   CHECK(reason(std::string_view(frame).substr(0, frame.size() - 1)) ==
-        "a truncated replication frame");
-  CHECK(reason(std::string_view(frame).substr(0, 5)) == "not a replication frame");
-  CHECK(reason("") == "not a replication frame");
+        "a replication frame is truncated");
+  CHECK(reason(std::string_view(frame).substr(0, 5)) == "a frame is not a replication frame");
+  CHECK(reason("") == "a frame is not a replication frame");
   std::string unknown = frame;
   unknown[1] = 11;
-  CHECK(reason(unknown) == "a replication frame of unknown kind 11");
+  CHECK(reason(unknown) == "a replication frame has the unknown kind 11");
 }
 
 }  // namespace link_standby_frame_test

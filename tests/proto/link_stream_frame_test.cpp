@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 
 namespace link_stream_frame_test {
 
@@ -70,7 +70,7 @@ TEST_CASE("an incomplete frame is waited for, and a frame that is too long is re
   }
   const std::string huge = std::string("\xff\xff\xff\x7f", 4);
   CHECK(first_frame(huge).error().reason ==
-        "a link frame of 2147483647 bytes, and the maximum is 32768");
+        "a link frame has 2147483647 bytes; the maximum is 32768");
 }
 
 TEST_CASE("a truncated or invalid stream frame is rejected") {
@@ -78,16 +78,16 @@ TEST_CASE("a truncated or invalid stream frame is rejected") {
   std::size_t torn = 0;
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string trouble = trouble_with(std::string_view(bytes).substr(0, size));
-    if (trouble == "a link frame with a truncated stream record") ++torn;
+    if (trouble == "a link frame has a truncated stream record") ++torn;
   }
   // Cut between two records, or before the mark, it is not truncated.
   CHECK(torn == bytes.size() - 1 - all_kinds.size());
-  CHECK(trouble_with("{\"say\":\"join\"}") == "a link frame without streams");
+  CHECK(trouble_with("{\"say\":\"join\"}") == "a link frame has no streams");
   std::string strange = frame_of({all_kinds[0]}).substr(4);
   strange[5] = 9;
-  CHECK(trouble_with(strange) == "a link frame with a record of unknown kind 9");
+  CHECK(trouble_with(strange) == "a link frame has a record of the unknown kind 9");
   strange[5] = 0;
-  CHECK(trouble_with(strange) == "a link frame with a record of unknown kind 0");
+  CHECK(trouble_with(strange) == "a link frame has a record of the unknown kind 0");
 }
 
 TEST_CASE("a frame filled to capacity stays within its limit") {

@@ -54,10 +54,12 @@ TEST_CASE("the rules are printed as the flags that set them") {
                  .final_codes = {-11, 2},
                  .free_codes = {75},
                  .fruitless_max = 4,
-                 .host_limit = {3, 600s}}) ==
+                 .host_limit = {3, 600s},
+                 .scope = RestartScope::worker,
+                 .reconfigures = true}) ==
         "--max-restarts=3,hang=1,node=unlimited --restart-backoff=0.5 --restart-window=3600 "
         "--no-restart-codes=-11,2 --free-restart-codes=75 --max-no-progress=4 "
-        "--max-host-failures=3/600");
+        "--max-host-failures=3/600 --restart-scope=worker --on-failure=reconfigure");
 }
 
 }  // namespace restart_rules_test

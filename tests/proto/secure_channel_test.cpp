@@ -134,7 +134,7 @@ TEST_CASE("during a change of secrets both are accepted") {
   Pair late(client_of(old_one), server);
   exchange(late.client, late.server);
   CHECK(!late.server.is_established());
-  CHECK(late.server.reason() == "wrong secret: the client has \"old\", and this side has \"new\"");
+  CHECK(late.server.reason() == "wrong secret: the client has \"old\", and the server has \"new\"");
 }
 
 TEST_CASE("a wrong secret is reported to both sides") {
@@ -142,7 +142,7 @@ TEST_CASE("a wrong secret is reported to both sides") {
   REQUIRE(unknown.client.say("a job's name"));
   exchange(unknown.client, unknown.server);
   CHECK(unknown.server.reason() ==
-        "wrong secret: the client has \"red\", and this side has \"blue\"");
+        "wrong secret: the client has \"red\", and the server has \"blue\"");
   CHECK(unknown.client.reason() == "wrong secret: the server does not have \"red\"");
   CHECK(unknown.server.take_heard().empty());
 
@@ -175,7 +175,7 @@ TEST_CASE("a client without a secret is distinguished from a client with a wrong
   CHECK(sniff(client.take_outgoing()) == Protocol::secure);
   CHECK(!client.hear(no_secret_here));
   CHECK(client.reason() ==
-        "this side uses secret \"blue\", but the server has none; use the same secret on both, or "
+        "the client uses secret \"blue\", but the server has none; use the same secret on both, or "
         "no secret on either");
   CHECK(!client.hear("more"));
   CHECK(!client.say("more"));

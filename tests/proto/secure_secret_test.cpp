@@ -50,20 +50,22 @@ TEST_CASE("an invalid secret is reported with its line but without its content")
   CHECK(reason_of("") == "no secret found");
   CHECK(reason_of("# only a remark\n\n") == "no secret found");
   CHECK(reason_of("\n" + digits) ==
-        "line 2 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 2 is not a cpprun secret; expected cpprun1:ID:KEY, where KEY is 64 hexadecimal "
+        "digits");
   CHECK(reason_of("cpprun2:a:" + digits) ==
-        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
-  CHECK(reason_of("cpprun1:a").starts_with("line 1 is not a secret"));
-  CHECK(reason_of("cpprun1::" + digits).starts_with("line 1 has an id"));
-  CHECK(reason_of("cpprun1:a b:" + digits).starts_with("line 1 has an id"));
-  CHECK(
-      reason_of("cpprun1:" + std::string(65, 'a') + ":" + digits).starts_with("line 1 has an id"));
+        "line 1 is not a cpprun secret; expected cpprun1:ID:KEY, where KEY is 64 hexadecimal "
+        "digits");
+  CHECK(reason_of("cpprun1:a").starts_with("line 1 is not a cpprun secret"));
+  CHECK(reason_of("cpprun1::" + digits).starts_with("line 1 has an invalid id"));
+  CHECK(reason_of("cpprun1:a b:" + digits).starts_with("line 1 has an invalid id"));
+  CHECK(reason_of("cpprun1:" + std::string(65, 'a') + ":" + digits)
+            .starts_with("line 1 has an invalid id"));
   CHECK(reason_of("cpprun1:a:" + digits.substr(1)) ==
-        "line 1 has a key that is not 64 hexadecimal digits");
+        "line 1 has an invalid key; expected 64 hexadecimal digits");
   CHECK(reason_of("cpprun1:a:" + digits + "0") ==
-        "line 1 has a key that is not 64 hexadecimal digits");
+        "line 1 has an invalid key; expected 64 hexadecimal digits");
   CHECK(reason_of("cpprun1:a:g" + digits.substr(1)) ==
-        "line 1 has a key that is not 64 hexadecimal digits");
+        "line 1 has an invalid key; expected 64 hexadecimal digits");
   CHECK(reason_of("cpprun1:a:" + std::string(64, '0')) == "line 1 has a key of one repeated byte");
   CHECK(reason_of(line + "\n" + line) == "line 2 repeats the id \"2026-11.a_b\"");
 }

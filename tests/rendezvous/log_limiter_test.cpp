@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/bounds.h"
 
 namespace log_limiter_test {
 

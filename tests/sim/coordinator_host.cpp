@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/coordinator/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun::sim {
@@ -73,6 +74,11 @@ CoordinatorOptions CoordinatorHost::options() const {
                                          .store_port = store_port,
                                          .standby = scenario.standby},
                              .keeps_records = true};
+  // If the leader is lost and nothing else fails, no node may be lost (Judge::expect_turn).
+  const auto skews = std::ranges::count(scenario.faults, FaultKind::daemon_skew, &Fault::kind);
+  if (is_of_set() && std::ssize(scenario.faults) - skews > 1) {
+    options.own_agent = first_agent_of(-1 - place_);
+  }
   if (scenario.daemon) return options;
   const JobShape& shape = scenario.jobs.front();
   options.only = JobTerms{.id = job_id(0),

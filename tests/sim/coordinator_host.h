@@ -27,6 +27,10 @@
 
 namespace cpprun::sim {
 
+// The first agent on that node's machine. It counts as the agent that started the daemon of that
+// number. Their machines fail independently here: a rank must not be held twice even then.
+RoundVotes::Agent first_agent_of(int node);
+
 class CoordinatorHost : public ReplicatedCoordinator {
  public:
   struct Hooks {

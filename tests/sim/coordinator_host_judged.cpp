@@ -32,6 +32,9 @@ void CoordinatorHost::judge_say(int node, const coordinator::Say& say) {
                          "a round is broken for a store that was kept");
     universe_.judge.coordinator_breaks(job, *drain);
   }
+  if (const auto* restart = std::get_if<link::RestartWorker>(&say.message)) {
+    universe_.judge.coordinator_restarts_worker(node, *restart);
+  }
   if (std::holds_alternative<link::Dismissed>(say.message)) {
     universe_.judge.coordinator_dismisses(node);
   }

@@ -6,9 +6,9 @@
 #include <deque>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/link/binary_frame.h"
 #include "proto/link/codec.h"
+#include "rendezvous/client/bounds.h"
 
 namespace cpprun::sim {
 

@@ -53,7 +53,12 @@ constexpr std::array names = {
     Name{FaultKind::order_exclude, "order-exclude", "orders"},
     Name{FaultKind::order_include, "order-include", "orders"},
     Name{FaultKind::order_forget, "order-forget", "orders"},
+    Name{FaultKind::hang_watch, "hang-watch", "hangs"},
+    Name{FaultKind::order_capture, "order-capture", "hangs"},
+    Name{FaultKind::job_freezes, "freeze", "hangs"},
+    Name{FaultKind::reconfigure, "reconfigure", "reconfigure"},
     Name{FaultKind::restart_rules, "rules", "policies"},
+    Name{FaultKind::restart_scope, "restart-scope", "alone"},
     Name{FaultKind::local_stores, "local-stores", "stores"},
     Name{FaultKind::standby, "standby", "standby"},
     Name{FaultKind::replica_controller, "daemon-set", "set"},
@@ -61,6 +66,7 @@ constexpr std::array names = {
     Name{FaultKind::daemon_skew, "daemon-skew", "set"},
     Name{FaultKind::hand_over, "hand-over", "set"},
     Name{FaultKind::etcd_trouble, "etcd", "set"},
+    Name{FaultKind::agent_upgraded, "upgrade", "upgrades"},
     Name{FaultKind::all_suspended, "suspend", "suspension"},
     Name{FaultKind::secure_wire, "tls", "wire"},
     Name{FaultKind::bytes_damaged, "damage", "wire"},
@@ -97,7 +103,9 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
                             each.group == "orders" || each.group == "policies";
       const bool is_named_only = each.group == "records" || each.group == "stores" ||
                                  each.group == "standby" || each.group == "set" ||
-                                 each.group == "wire" || each.group == "suspension";
+                                 each.group == "wire" || each.group == "suspension" ||
+                                 each.group == "hangs" || each.group == "alone" ||
+                                 each.group == "upgrades" || each.group == "reconfigure";
       const bool is_meant =
           !is_named_only && (word == "everything" || (word == "all" && !is_later));
       if (word != each.name && word != each.group && !is_meant) continue;
@@ -113,7 +121,10 @@ Result<FaultKinds> parse_kinds(std::string_view text) {
 
 std::string kinds_text() {
   std::string text =
-      "everything (without records, stores, standby, set, suspension and wire), all (without "
+      "everything (without records, alone, stores, standby, set, suspension, hangs, upgrades, "
+      "reconfigure and "
+      "wire), all "
+      "(without "
       "moments, "
       "strangers, "
       "orders and "

@@ -24,6 +24,7 @@ enum class FaultKind {
   agent_killed,     // SIGKILL of a cpprun; its watchdog cleans up
   agent_stopped,    // SIGSTOP, and SIGCONT later; the workers continue
   agent_signalled,  // SIGTERM or SIGINT, sometimes twice
+  agent_upgraded,   // another program takes its place, if it can
   host_dies,        // power off, without any notice
   node_returns,     // a new cpprun on the machine of a node that is gone
   node_is_late,     // starts only at that time
@@ -53,7 +54,13 @@ enum class FaultKind {
   order_exclude,
   order_include,
   order_forget,
+  // no fault: agents watch for hangs, and some answer late or never when asked for evidence
+  hang_watch,
+  order_capture,       // an operator asks what the workers do
+  job_freezes,         // no worker of that node's job shows progress for a while; they run on
+  reconfigure,         // no fault: workers that can change rounds survive failures of others
   restart_rules,       // no fault: every job has budgets, breakers and limits of its own
+  restart_scope,       // no fault: workers that fail are restarted alone
   local_stores,        // no fault: stores are local to each node, and workers use them
   standby,             // no fault: a node resumes the job when the coordinator's node is lost
   replica_controller,  // no fault: there are several cpprunds with a leader, and an etcd
@@ -85,8 +92,7 @@ std::string_view name_of(FaultKind kind);
 // "all", "none", names of kinds and of groups (workers, agents, network, clocks, coordinator),
 // separated by commas. The later groups moments, strangers, orders and policies are not in "all",
 // so that older seeds keep their meaning; they are in "everything". The groups records, stores,
-// standby, wire and suspension are in neither and have to be named.
-// named.
+// standby, reconfigure, wire, suspension and upgrades are in neither and have to be named.
 Result<FaultKinds> parse_kinds(std::string_view text);
 // For --help.
 std::string kinds_text();

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "launcher/workers/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/client/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace cpprun::sim {
 
@@ -96,6 +99,12 @@ void Judge::worker_ended(const WorkerEnd& end) {
     job.deaths.push_back({time_.now(), end.rank, end.node, end.status});
     ++nodes_[index(end.node)].bad_ends;
   }
+}
+
+void Judge::worker_left(int node, RoundId round, Rank rank) {
+  JobRecord& job = job_of(node);
+  const auto at = index(rank.value);
+  if (round == job.round && job.seated[index(node)] && at < job.alive.size()) --job.alive[at];
 }
 
 // A fast clock makes the lease a little shorter.
@@ -270,7 +279,7 @@ void Judge::audit_drain(int node, TimePoint since) {
 }
 
 void Judge::agent_drained(int node) {
-  must(!witness_.any_alive(node), fmt::format("node {} says it has drained, and has not", node));
+  must(!witness_.any_in_round(node), fmt::format("node {} says it has drained, and has not", node));
   check_drain_time(node);
 }
 
@@ -290,6 +299,10 @@ void Judge::counted(int node, int to, const link::Message& message, std::size_t 
                      std::holds_alternative<link::Failed>(message) ||
                      std::holds_alternative<link::Refused>(message) ||
                      std::holds_alternative<link::Save>(message) ||
+                     std::holds_alternative<link::Capture>(message) ||
+                     std::holds_alternative<link::Captured>(message) ||
+                     std::holds_alternative<link::Verdict>(message) ||
+                     std::holds_alternative<link::RestartWorker>(message) ||
                      std::holds_alternative<link::Dismissed>(message) ||
                      std::holds_alternative<link::Stands>(message) ||
                      std::holds_alternative<link::Standby>(message) ||

@@ -55,6 +55,8 @@ class Judge {
   struct Witness {
     // any process of the workers, leader or not
     std::function<bool(int node)> any_alive;
+    // the same without workers that have left their round and wait for the next one
+    std::function<bool(int node)> any_in_round;
     // the same without those that are stuck in the kernel
     std::function<bool(int node)> any_alive_but_stuck;
     std::function<bool(int node)> computing;              // a leader that could do harm
@@ -73,6 +75,8 @@ class Judge {
   void worker_started(int node, RoundId round, Rank rank);
   void worker_cannot_start(int node, RoundId round, Rank rank);
   void worker_ended(const WorkerEnd& end);
+  // It does not use its rank any longer, and waits for the next round.
+  void worker_left(int node, RoundId round, Rank rank);
 
   // --- messages ---
   using Seats = std::vector<std::pair<int, link::Sealed>>;  // by node
@@ -93,6 +97,8 @@ class Judge {
   void coordinator_forgets(int job);
   void coordinator_seals(int job, const Seats& seats);
   void seat_received(int node, const link::Sealed& sealed);
+  // A worker of that node is started again alone.
+  void coordinator_restarts_worker(int node, const link::RestartWorker& restart);
   void coordinator_finishes(int job, const link::Finish& finish);
   void coordinator_heard(int node);
   void coordinator_hears_join(int node);
@@ -130,6 +136,11 @@ class Judge {
   // A worker of that round has received the signal to save.
   void coordinator_notes(const coordinator::NodeChange& change);
   void worker_saves(int node, RoundId round, Rank rank);
+  // That worker is ended because its job hangs: a failure like any other.
+  void worker_hung(int node, Rank rank, link::ExitStatus status);
+  // The node has received the verdict that its job hangs. `is_frozen`: its workers make no
+  // progress.
+  void hang_found(int node, bool is_frozen);
 
   void agent_asks(int node);
   void agent_exits(int node, const events::JobEnded& exit);
@@ -167,6 +178,7 @@ class Judge {
     int ended_well = 0;
     int restarts = 0;
     int rounds = 0;
+    std::map<int, int> attempts;  // by rank: restarts of single workers in the sealed round
     bool is_broken = false;       // its members have received a drain
     bool a_node_is_done = false;  // all workers of a node have finished, in the sealed round
     std::vector<Death> deaths;    // deaths in the sealed round that were not requested

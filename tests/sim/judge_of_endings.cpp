@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
 #include "tests/sim/judge.h"
 
 namespace cpprun::sim {
@@ -77,7 +77,8 @@ void Judge::check_root(const JobRecord& job, const link::Finish& finish) {
                            job.was_stopped || job.may_be_stopped ||
                            a_node_left_its_seat(job_number);
   const JobShape& shape = scenario_.jobs[index(job_number)];
-  const bool is_plain = shape.restarts == RestartRules{.max = shape.restarts.max};
+  const bool is_plain =
+      shape.restarts == RestartRules{.max = shape.restarts.max, .scope = shape.restarts.scope};
   must(may_give_up || !is_plain || job.restarts == shape.restarts.max,
        fmt::format("the job was given up after {} of {} restarts", job.restarts,
                    shape.restarts.max));
@@ -169,6 +170,8 @@ void Judge::check_rounds() {
                 FaultKind::clock_skew, FaultKind::clock_jump});
   if (!in_time || !no_other_fault) return;
   for (const JobRecord& job : jobs_) {
+    const auto& shape = scenario_.jobs[static_cast<std::size_t>(&job - jobs_.data())];
+    if (shape.restarts.scope == RestartScope::worker) continue;
     must(job.rounds == job.restarts + 1,
          fmt::format("a job with {} restarts had {} rounds, and no node came or left", job.restarts,
                      job.rounds));

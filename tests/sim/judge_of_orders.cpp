@@ -86,7 +86,7 @@ void Judge::coordinator_dismisses(int node) {
   const bool has_failed_often = failures_max > 0 && record.bad_ends >= failures_max;
   must(record.may_be_dismissed || has_failed_often,
        fmt::format("node {} is sent away without a command", node));
-  must(!witness_.any_alive(node), fmt::format("node {} is sent away with workers", node));
+  must(!witness_.any_in_round(node), fmt::format("node {} is sent away with workers", node));
   record.was_dismissed = true;
 }
 
@@ -118,6 +118,15 @@ void Judge::worker_saves(int node, RoundId round, Rank rank) {
   const Duration most = (scenario_.set ? 2 : 1) * scenario_.delay_max + 1ms;
   must(off <= most && -off <= most,
        fmt::format("rank {} is asked to save {} us off the moment", rank.value, off / 1us));
+}
+
+void Judge::worker_hung(int node, Rank rank, link::ExitStatus status) {
+  job_of(node).deaths.push_back({time_.now(), rank, node, status});
+  ++nodes_[index(node)].bad_ends;
+}
+
+void Judge::hang_found(int node, bool is_frozen) {
+  must(is_frozen, fmt::format("node {} ends a round as hung, and its workers make progress", node));
 }
 
 void Judge::check_seats_of_commands(const JobRecord& job, const Seats& seats) {

@@ -43,6 +43,7 @@ void Judge::coordinator_seals(int job_number, const Seats& seats) {
   job.saves_at.clear();
   job.saved.assign(index(any.world_size), 0);
   job.deaths.clear();
+  job.attempts.clear();
   std::fill(job.seated.begin(), job.seated.end(), false);
   for (const auto& [node, sealed] : seats) {
     job.seated[index(node)] = true;
@@ -76,6 +77,35 @@ void Judge::seat_received(int node, const link::Sealed& sealed) {
   must(first == last || is_one_of_its,
        fmt::format("node {} receives another seat in round {} than before", node,
                    sealed.round.value));
+}
+
+// Each failure is answered by one restart, which counts once. The answer may be repeated.
+void Judge::coordinator_restarts_worker(int node, const link::RestartWorker& restart) {
+  const int job_number = scenario_.job_of(node);
+  JobRecord& job = jobs_[index(job_number)];
+  const int rank = restart.rank.value;
+  must(scenario_.jobs[index(job_number)].restarts.scope == RestartScope::worker,
+       fmt::format("rank {} is restarted alone in a job that restarts as a whole", rank));
+  if (job.round.number != restart.round) return;  // announced by a leader that was replaced since
+  must(!job.finish, fmt::format("rank {} is restarted after the job was over", rank));
+  must(holder_of(job_number, job.round, restart.rank) == node,
+       fmt::format("node {} is to restart rank {}, which it does not have", node, rank));
+  int& attempts = job.attempts[rank];
+  if (restart.attempt == attempts && restart.restart_count <= job.restarts) return;  // repeated
+  const auto death = std::ranges::find(job.deaths, restart.rank, &Death::rank);
+  must(death != job.deaths.end(), fmt::format("rank {} is restarted and had not failed", rank));
+  // A leader may be lost before its standby knows of a restart.
+  const bool is_known = takeovers_ == 0;
+  must(!is_known || restart.attempt == attempts + 1,
+       fmt::format("rank {} failed once and is restarted twice", rank));
+  must(!is_known || restart.restart_count == job.restarts + 1,
+       fmt::format("a restart of rank {} took the count from {} to {}", rank, job.restarts,
+                   restart.restart_count));
+  const auto most = restarts_max(scenario_.jobs[index(job_number)].restarts);
+  must(!most || restart.restart_count <= *most, "the restart budget was overdrawn");
+  if (death != job.deaths.end()) job.deaths.erase(death);
+  attempts = restart.attempt;
+  job.restarts = restart.restart_count;
 }
 
 std::optional<int> Judge::holder_of(int job, RoundId round, Rank rank) const {
@@ -112,7 +142,7 @@ void Judge::check_ranks(const Seats& seats) {
 // node for the lease.
 void Judge::check_the_old_round(int job, const Seats& seats) {
   for (const auto& [node, sealed] : seats) {
-    must(!witness_.any_alive(node),
+    must(!witness_.any_in_round(node),
          fmt::format("round {} was sealed with node {}, where workers of an older one are alive",
                      sealed.round.value, node));
   }
@@ -121,6 +151,10 @@ void Judge::check_the_old_round(int job, const Seats& seats) {
     const bool has_a_seat = std::any_of(seats.begin(), seats.end(),
                                         [node](const auto& each) { return each.first == node; });
     if (has_a_seat || !witness_.any_alive(node)) continue;
+    if (!witness_.any_in_round(node)) {
+      fence(node);
+      continue;
+    }
     const Duration silence = time_.now() - nodes_[index(node)].heard;
     must(nodes_[index(node)].was_silent || is_a_lease(silence),
          fmt::format("round {} was sealed while workers of node {} are alive, which was heard {} "

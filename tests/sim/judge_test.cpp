@@ -19,6 +19,7 @@ namespace {
 struct Court {
   Court() {
     judge.call({.any_alive = [this](int node) { return alive.contains(node); },
+                .any_in_round = [this](int node) { return alive.contains(node); },
                 .any_alive_but_stuck = [this](int node) { return alive.contains(node); },
                 .computing = [this](int node) { return alive.contains(node); },
                 .stopped = [](int) { return false; }});

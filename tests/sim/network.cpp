@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
-
 namespace cpprun::sim {
 
 using namespace std::chrono_literals;

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
 #include "proto/link/codec.h"
+#include "rendezvous/client/bounds.h"
 #include "tests/sim/member.h"
 
 namespace cpprun::sim {
@@ -20,6 +21,11 @@ constexpr int standby_port = 29401;
 constexpr int agent_pids_from = 100;
 // the agents' secret numbers, which unidentified clients guess
 constexpr int agent_numbers_from = 7'000'000;
+
+RoundVotes::Agent agent_of(int node, std::uint64_t life) {
+  return {fmt::format("host{}", node), agent_pids_from + node + 20'000 * static_cast<int>(life - 1),
+          static_cast<std::uint32_t>(agent_numbers_from + node)};
+}
 
 int place_of(const std::string& host, int nodes) {
   for (int daemon = 0; daemon < daemons_max; ++daemon) {
@@ -66,7 +72,15 @@ Config config_of(const Scenario& scenario, int node) {
   config.keep_alive_interval = scenario.lease_interval;
   config.keep_alive_attempts_max = scenario.lease_attempts;
   if (scenario.stores) config.store = StoreWay::local;
+  if (scenario.watches_hangs) config.hang_timeout = std::chrono::seconds(5);
   return config;
+}
+
+// Some workers fail because PyTorch's timeout has struck, and say so first.
+bool shows_timeout(const supervisor::ProcessEvent& event) {
+  const auto* const exited = std::get_if<supervisor::Exited>(&event);
+  const bool failed = exited != nullptr && !exited->status.signalled && exited->status.value != 0;
+  return failed && (exited->status.value + exited->local_rank.value) % 3 == 0;
 }
 
 }  // namespace
@@ -90,8 +104,10 @@ Node::Node(Universe& universe, int number, Hooks hooks)
       workers_(universe, clock_, number,
                {.tell =
                     [this](supervisor::ProcessEvent event) {
-                      program_.receive(
-                          [this, event = std::move(event)] { post(agent::FromWorker{event}); });
+                      program_.receive([this, event = std::move(event)] {
+                        if (shows_timeout(event)) post(agent::TimeoutSeen{});
+                        post(agent::FromWorker{event});
+                      });
                     },
                 .died = [this](const WorkerEnd& end) { hooks_.died(end); },
                 .connect = [this] { return connect_worker(); },
@@ -111,17 +127,38 @@ void Node::begin() {
   if (coordinator_ == nullptr) port_.begin();
   universe_.judge.agent_begins(number_);
   universe_.trace.line(universe_.time.now(), "node {} begins", number_);
-  agent_.begin(
-      Agent{config_of(universe_.scenario, number_),
-            AgentFacts{
-                .host = fmt::format("host{}", number_),
-                .pid = agent_pids_from + number_ + 20'000 * static_cast<int>(life_ - 1),
-                .agent = static_cast<std::uint32_t>(agent_numbers_from + number_),
-                .hosts_coordinator = coordinator_ != nullptr,
-                .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
-                .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}}});
+  agent_.begin(make_agent());
   if (coordinator_ != nullptr) coordinator_->begin();
   agent_.start([](Agent& agent, TimePoint begin) { return agent.start(begin); });
+}
+
+Agent Node::make_agent() const {
+  const RoundVotes::Agent own = agent_of(number_, life_);
+  return Agent{
+      config_of(universe_.scenario, number_),
+      AgentFacts{.host = own.host,
+                 .pid = own.pid,
+                 .agent = own.number,
+                 .hosts_coordinator = coordinator_ != nullptr,
+                 .program = {.argv = {"/bin/worker"}, .entrypoint = "worker"},
+                 .interfaces = {{.name = "eth0", .up = true, .addresses = {address_of(number_)}}}}};
+}
+
+// The workers, their store and the watchdog stay; the link breaks. That of a coordinator in this
+// process is carried as well, which tests/integration/upgrade_test.cpp shows.
+void Node::upgrade() {
+  if (!program_.alive() || program_.stopped() || exit_) return;
+  if (coordinator_ != nullptr || standby_ != nullptr) return;
+  const auto past = AgentSuccession::past_of(agent_.machine());
+  if (!past) return;
+  universe_.trace.line(universe_.time.now(), "node {} is upgraded", number_);
+  hang_up(/*breaks=*/true);
+  link_is_new_ = true;
+  Agent next = make_agent();
+  universe_.judge.must(AgentSuccession::resume(next, now(), *past).has_value(),
+                       "an upgraded agent cannot continue");
+  agent_.begin(std::move(next));
+  agent_.advance();
 }
 
 // --- the loop ------------------------------------------------------------------------------------
@@ -240,6 +277,16 @@ void Node::perform(const agent::Action& action) {
     post(agent::WorldSeen{{.store_asked = true}});
   } else if (std::holds_alternative<agent::SampleWorkers>(action)) {
     post(agent::WorkersSeen{});
+  } else if (std::holds_alternative<agent::ReadProgress>(action)) {
+    read_progress();
+  } else if (const auto* observe = std::get_if<agent::ObserveWorkers>(&action)) {
+    observe_workers(*observe);
+  } else if (const auto* failed = std::get_if<supervisor::Failed>(&action)) {
+    if (!failed->outcome.verdict.empty()) {
+      universe_.judge.worker_hung(number_, failed->outcome.rank, failed->outcome.status);
+    }
+  } else if (const auto* hang = std::get_if<events::HangFound>(&action)) {
+    if (!hang->verdict.is_timeout) universe_.judge.hang_found(number_, is_frozen());
   } else if (const auto* look = std::get_if<agent::Examine>(&action)) {
     examine(look->outcome);
   } else if (std::holds_alternative<supervisor::Draining>(action)) {
@@ -247,6 +294,42 @@ void Node::perform(const agent::Action& action) {
   } else if (const auto* last = std::get_if<events::JobEnded>(&action)) {
     exit(*last);
   }
+}
+
+bool Node::is_frozen() const {
+  const auto found = universe_.frozen_until.find(universe_.scenario.job_of(number_));
+  // The verdict may arrive a little later.
+  return found != universe_.frozen_until.end() && universe_.time.now() < found->second + 10s;
+}
+
+void Node::read_progress() {
+  const auto found = universe_.frozen_until.find(universe_.scenario.job_of(number_));
+  const bool is_frozen =
+      found != universe_.frozen_until.end() && universe_.time.now() < found->second;
+  if (!is_frozen) ++beats_;
+  std::vector<ProgressSigns> signs;
+  for (int local = 0; local < universe_.scenario.workers_of(number_); ++local) {
+    signs.push_back({.local_rank = LocalRank{local}, .beats = beats_});
+  }
+  post(agent::ProgressSeen{std::move(signs)});
+}
+
+// After up to 4 s; the helper process of every seventh request hangs.
+void Node::observe_workers(const agent::ObserveWorkers& action) {
+  const std::uint64_t draw =
+      (action.number * 31 + action.round.value * 17 + static_cast<std::uint64_t>(number_) * 7) % 29;
+  if (draw % 7 == 6) return;
+  std::vector<hang::Observation> seen;
+  for (int local = 0; local < universe_.scenario.workers_of(number_); ++local) {
+    seen.push_back({.local_rank = LocalRank{local},
+                    .rank = Rank{local},
+                    .pid = 1,
+                    .process = {.pid = 1, .state = 'S', .thread_count = 1}});
+  }
+  universe_.time.later(draw * 140ms, [this, number = action.number, seen, life = life_] {
+    if (life != life_) return;
+    program_.receive([this, number, seen] { post(agent::WorkersObserved{number, seen}); });
+  });
 }
 
 void Node::lead() {
@@ -419,6 +502,10 @@ void Node::end_process() {
   agent_.end();
   ++life_;
   hooks_.ended();
+}
+
+RoundVotes::Agent first_agent_of(int node) {
+  return agent_of(node, 1);
 }
 
 }  // namespace cpprun::sim

@@ -48,6 +48,8 @@ class Node {
   // Starts a new cpprun.
   void begin();
   void signalled(int signal);
+  // Another program takes the place of its cpprun, unless that has an objection.
+  void upgrade();
   void killed();        // SIGKILL
   void machine_died();  // power off
   void go_on(bool timers_first);
@@ -65,11 +67,15 @@ class Node {
   void has_room(const ConnectionRef& connection);
 
  private:
+  Agent make_agent() const;
   void perform(const agent::Action& action);
   void say(const link::Message& message);
   std::shared_ptr<Loopback> connect_worker();
   bool is_calm(RoundId round) const;
   void hang_up(bool breaks = false);
+  bool is_frozen() const;
+  void read_progress();
+  void observe_workers(const agent::ObserveWorkers& action);
   void examine(const Outcome& outcome);
   void exit(const events::JobEnded& last);
   void rest(std::optional<TimePoint> deadline);
@@ -97,6 +103,7 @@ class Node {
   std::optional<TimePoint> armed_;
   std::uint64_t timer_ = 0;
   std::optional<TimePoint> fence_;  // the watchdog's deadline, by the machine's clock
+  std::uint64_t beats_ = 0;         // heartbeats of its workers
   bool watchdog_fired_ = false;     // the agent does not know it yet
   std::optional<events::JobEnded> exit_;
 };

@@ -99,6 +99,9 @@ constexpr Plant plants[] = {
     {"a stale epoch is accepted", "set,coordinator", 5'000, 1985},
     {"a vote that is repeated on another link counts twice", "standby,partition", 5'000, 535},
     {"a coordinator that gave up never leads again", "standby,coordinator,network", 10'000, 530},
+    {"an answer of a worker about an earlier round counts", "reconfigure,workers", 2'000},
+    {"a worker that has exited gets a place", "reconfigure,workers", 5'000},
+    {"a worker that changes rounds keeps its rank", "reconfigure,agents", 2'000},
 };
 
 }  // namespace
@@ -114,11 +117,14 @@ TEST_CASE("without a bug no promise is broken") {
   CHECK(sail_with(0, "late", 500).broken.empty());
   CHECK(sail_with(0, "orders", 500).broken.empty());
   CHECK(sail_with(0, "workers,policies", 500).broken.empty());
+  CHECK(sail_with(0, "alone,network,workers", 500).broken.empty());
   CHECK(sail_with(0, "all,stores", 500).broken.empty());
   CHECK(sail_with(0, "none,tls", 50).broken.empty());
   CHECK(sail_with(0, "records,all", 500).broken.empty());
   CHECK(sail_with(0, "standby,all", 500).broken.empty());
   CHECK(sail_with(0, "set,coordinator", 500).broken.empty());
+  CHECK(sail_with(0, "upgrades,all", 500).broken.empty());
+  CHECK(sail_with(0, "reconfigure,everything", 500).broken.empty());
 }
 
 TEST_CASE("every planted bug is found") {

@@ -7,8 +7,8 @@
 #include <array>
 #include <csignal>
 
+#include "launcher/workers/bounds.h"
 #include "launcher/workers/supervisor.h"
-#include "proto/bounds.h"
 #include "tests/sim/random.h"
 
 namespace cpprun::sim {
@@ -46,19 +46,21 @@ Duration log_uniform(Random& random, Duration least, Duration most) {
 // Kinds that no worker may notice if they are short.
 bool is_gentle(FaultKind kind) {
   constexpr std::array gentle = {
-      FaultKind::worker_hangs, FaultKind::worker_leaves, FaultKind::node_is_late,
-      FaultKind::link_breaks,  FaultKind::half_open,     FaultKind::partition,
-      FaultKind::one_way_out,  FaultKind::one_way_in,    FaultKind::clock_skew,
-      FaultKind::clock_jump,   FaultKind::agent_stopped, FaultKind::coordinator_stopped,
-      FaultKind::order_save,   FaultKind::daemon_cut,    FaultKind::daemon_skew,
-      FaultKind::hand_over,    FaultKind::all_suspended};
+      FaultKind::worker_hangs,  FaultKind::worker_leaves, FaultKind::node_is_late,
+      FaultKind::link_breaks,   FaultKind::half_open,     FaultKind::partition,
+      FaultKind::one_way_out,   FaultKind::one_way_in,    FaultKind::clock_skew,
+      FaultKind::clock_jump,    FaultKind::agent_stopped, FaultKind::coordinator_stopped,
+      FaultKind::order_save,    FaultKind::order_capture, FaultKind::daemon_cut,
+      FaultKind::daemon_skew,   FaultKind::hand_over,     FaultKind::all_suspended,
+      FaultKind::agent_upgraded};
   return std::find(gentle.begin(), gentle.end(), kind) != gentle.end();
 }
 
 bool is_no_fault(FaultKind kind) {
   return kind == FaultKind::restart_rules || kind == FaultKind::local_stores ||
-         kind == FaultKind::secure_wire || kind == FaultKind::standby ||
-         kind == FaultKind::replica_controller;
+         kind == FaultKind::restart_scope || kind == FaultKind::secure_wire ||
+         kind == FaultKind::standby || kind == FaultKind::replica_controller ||
+         kind == FaultKind::hang_watch || kind == FaultKind::reconfigure;
 }
 
 bool is_sets(FaultKind kind) {
@@ -294,6 +296,15 @@ Scenario draw(std::uint64_t seed, int agents_max, const FaultKinds& kinds) {
   scenario.gentle = scenario.delay_max <= 20ms && random.chance(0.3);
   draw_faults(random, scenario, kinds);
   if (kinds.contains(FaultKind::restart_rules)) draw_rules(seed, scenario);
+  if (kinds.contains(FaultKind::restart_scope)) {
+    // Workers that are independent of each other.
+    for (JobShape& job : scenario.jobs) job.restarts.scope = RestartScope::worker;
+    scenario.victims = 0;
+  }
+  if (kinds.contains(FaultKind::reconfigure)) {
+    for (JobShape& job : scenario.jobs) job.restarts.reconfigures = true;
+  }
+  scenario.watches_hangs = kinds.contains(FaultKind::hang_watch);
   scenario.secure_wire = kinds.contains(FaultKind::secure_wire);
   if (kinds.contains(FaultKind::local_stores) || scenario.set) scenario.stores = draw_stores(seed);
   scenario.has_unidentified =

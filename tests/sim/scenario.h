@@ -62,6 +62,7 @@ struct Scenario {
   std::optional<StorePlan> stores = {};  // none: workers do not use their stores
   bool standby = false;                  // another node takes over when the coordinator's is lost
   std::optional<SetPlan> set = {};       // there are several cpprunds
+  bool watches_hangs = false;            // --hang-timeout
   bool secure_wire = false;              // links use TLS; otherwise frames pass unencrypted
 
   Duration lease() const { return lease_interval * lease_attempts; }

@@ -239,6 +239,14 @@ TEST_CASE("promises hold with budgets per cause, breakers and limits of jobs") {
   must_hold("all,policies", 85'000, 1500);
 }
 
+TEST_CASE("promises hold if workers that fail are restarted alone") {
+  must_hold("workers,alone", 98'000, 1000);
+  must_hold("all,alone", 99'000, 1500);
+  must_hold("all,policies,orders,alone", 100'000, 1000);
+  must_hold("records,standby,all,alone", 101'000, 750);
+  must_hold("set,workers,network,alone", 102'000, 300);
+}
+
 TEST_CASE("a seed that once broke a promise keeps it now") {
   for (const Known& each : known) must_hold_now(each);
 }
@@ -264,7 +272,8 @@ TEST_CASE("new seeds keep every promise for a minute") {
                                            "records,all,stores",
                                            "standby,coordinator",
                                            "standby,all",
-                                           "standby,everything,stores"};
+                                           "standby,everything,stores",
+                                           "everything,alone"};
   const auto begin = std::chrono::system_clock::now();
   const auto each_takes = 60'000ms / groups.size() / slowdown;
   const auto milliseconds =

@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/link/codec.h"
 
 namespace cpprun::sim {

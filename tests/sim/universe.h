@@ -37,6 +37,7 @@ struct Universe {
   Judge judge;
   StoreJudge stores;
   LinkId last_link{};  // of all coordinators, which identifies links uniquely
+  std::map<int, TimePoint> frozen_until = {};  // by job
   // --- several cpprunds ---
   LinkId last_link_before{};       // of nodes of a previous leader
   std::uint64_t epoch = 0;         // the latest epoch with a leader

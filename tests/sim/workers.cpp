@@ -77,6 +77,12 @@ bool Workers::any_alive() const {
                      [](const Process& p) { return p.alive || p.members || p.runaway; });
 }
 
+bool Workers::any_in_round() const {
+  return std::any_of(processes_.begin(), processes_.end(), [](const Process& p) {
+    return (p.alive || p.members || p.runaway) && !p.waits;
+  });
+}
+
 bool Workers::any_alive_but_stuck() const {
   return std::any_of(processes_.begin(), processes_.end(), [this](const Process& p) {
     return (p.alive || p.members || p.runaway) && p.stuck_until < universe_.time.now();
@@ -85,13 +91,17 @@ bool Workers::any_alive_but_stuck() const {
 
 bool Workers::computing() const {
   return std::any_of(processes_.begin(), processes_.end(), [this](const Process& p) {
-    return p.alive && p.stuck_until < universe_.time.now();
+    return p.alive && !p.waits && p.stuck_until < universe_.time.now();
   });
 }
 
 void Workers::perform(const supervisor::ProcessAction& action) {
   if (const auto* start = std::get_if<supervisor::Spawn>(&action)) {
     spawn(start->spec);
+  } else if (const auto* leave = std::get_if<supervisor::LeaveRound>(&action)) {
+    leave_round(*leave);
+  } else if (const auto* place = std::get_if<supervisor::TakePlace>(&action)) {
+    take_place(place->spec);
   } else if (const auto* sent = std::get_if<supervisor::SignalGroup>(&action)) {
     signal(sent->local_rank.value, sent->signal);
   } else if (const auto* main = std::get_if<supervisor::SignalMain>(&action)) {
@@ -125,15 +135,81 @@ void Workers::spawn(const WorkerSpec& spec) {
         spec.local_rank, {SpawnStage::exec, 2}, clock_.wall(universe_.time.now())});
     return;
   }
-  universe_.judge.must(!process.alive && !process.members && !process.runaway,
+  const auto job = static_cast<std::size_t>(universe_.scenario.job_of(node_));
+  // If it was restarted alone, only the sweep of the node finds what has left its session.
+  const bool is_alone = universe_.scenario.jobs[job].restarts.scope == RestartScope::worker &&
+                        process.round == round_;
+  universe_.judge.must(!process.alive && !process.members && (!process.runaway || is_alone),
                        "a worker was started while the one before it was still there");
   const Process before = process;
   process = {.rank = spec.rank, .round = round_, .life = before.life + 1, .alive = true};
+  process.runaway = before.runaway;
   process.crashes_left = before.crashes_left;
   universe_.trace.line(universe_.time.now(), "node {} starts rank {} of round {}", node_,
                        spec.rank.value, round_.number.value);
   universe_.judge.worker_started(node_, round_, spec.rank);
   hooks_.tell(supervisor::Started{spec.local_rank, pid_of(local_rank)});
+  plan_life(local_rank);
+  if (universe_.scenario.stores) use_store(local_rank);
+  consider_changing_rounds(local_rank);
+}
+
+// --- from one round to the next ------------------------------------------------------------------
+
+// Most of the workers can, and report it soon.
+void Workers::consider_changing_rounds(int local_rank) {
+  const auto job = static_cast<std::size_t>(universe_.scenario.job_of(node_));
+  Random random = random_for(local_rank, 95);
+  if (!universe_.scenario.jobs[job].restarts.reconfigures || random.chance(0.15)) return;
+  universe_.time.later(random.up_to(200ms), [this, local_rank, life = at(local_rank).life] {
+    Process& process = at(local_rank);
+    if (process.life != life || !process.alive) return;
+    process.changes_rounds = true;
+    hooks_.tell(supervisor::Rejoins{LocalRank{local_rank}});
+  });
+}
+
+// Some take long, a few for ever. An answer about an earlier round may come once more.
+void Workers::leave_round(const supervisor::LeaveRound& action) {
+  const int local_rank = action.local_rank.value;
+  const Process& process = at(local_rank);
+  if (!process.alive) return;  // its agent does not know yet
+  universe_.judge.must(process.changes_rounds && !process.waits,
+                       "a worker that cannot change rounds was asked to");
+  universe_.judge.must(process.round.number == action.round,
+                       "a worker was asked to leave a round in which it is not");
+  Random random = random_for(local_rank, 96);
+  if (random.chance(0.3) && action.round.value > 1) {
+    hooks_.tell(supervisor::Rejoins{action.local_rank, RoundNumber{action.round.value - 1}});
+  }
+  if (random.chance(0.05)) return;
+  const Duration delay = random.chance(0.1) ? random.up_to(12s) : random.up_to(100ms);
+  universe_.time.later(delay, [this, local_rank, life = process.life, round = action.round] {
+    Process& leaving = at(local_rank);
+    if (leaving.life != life || !leaving.alive) return;
+    if (leaving.asked_to_end || leaving.stuck_until > universe_.time.now()) return;
+    universe_.judge.worker_left(node_, leaving.round, leaving.rank);
+    leaving.waits = true;
+    leaving.round = {};
+    ++leaving.life;  // it does not end as it was going to
+    if (leaving.user) std::exchange(leaving.user, nullptr)->end();
+    hooks_.tell(supervisor::Rejoins{LocalRank{local_rank}, round});
+  });
+}
+
+void Workers::take_place(const WorkerSpec& spec) {
+  const int local_rank = spec.local_rank.value;
+  Process& process = at(local_rank);
+  if (!process.alive) return;  // its agent does not know yet
+  universe_.judge.must(process.waits,
+                       "a worker that had not left its round got a place in another");
+  process.rank = spec.rank;
+  process.round = round_;
+  process.waits = false;
+  ++process.life;
+  universe_.trace.line(universe_.time.now(), "node {} rank {} goes on in round {}", node_,
+                       spec.rank.value, round_.number.value);
+  universe_.judge.worker_started(node_, round_, spec.rank);
   plan_life(local_rank);
   if (universe_.scenario.stores) use_store(local_rank);
 }
@@ -236,7 +312,9 @@ void Workers::kill_members(int local_rank) {
 void Workers::sweep_node() {
   watches_ = false;
   universe_.time.later(random_for(0, 91).up_to(5ms), [this] {
-    for (Process& process : processes_) process.runaway = false;
+    for (Process& process : processes_) {
+      if (!process.alive || !process.waits) process.runaway = false;
+    }
     hooks_.tell(supervisor::NodeSwept{});
   });
 }
@@ -278,6 +356,7 @@ void Workers::fail_of_neighbour(Rank rank, RoundId round) {
   for (int local_rank = 0; local_rank < workers_max; ++local_rank) {
     Process& process = at(local_rank);
     if (!process.alive || process.rank != rank || process.round != round) continue;
+    if (process.changes_rounds) continue;  // it waits for the next round instead
     Random random = random_for(local_rank, 93);
     if (!random.chance(universe_.scenario.victims)) continue;
     end_later(local_rank, 100us + random.up_to(reset_takes), {false, 1}, CauseOfDeath::neighbour);

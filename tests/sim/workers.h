@@ -37,7 +37,10 @@ class Workers {
   void vanish();
   // Whether there is a leader, a member of its group, or a runaway.
   bool any_alive() const;
-  // The same without those that are stuck in the kernel.
+  // The same without workers that have left their round and wait for the next one, and without
+  // what they have started.
+  bool any_in_round() const;
+  // The same as any_alive() without those that are stuck in the kernel.
   bool any_alive_but_stuck() const;
   // Whether a leader that is not stuck uses its rank.
   bool computing() const;
@@ -66,6 +69,8 @@ class Workers {
     TimePoint stuck_until{};
     int crashes_left = 0;
     bool refuse = false;
+    bool changes_rounds = false;  // it can, and has told so
+    bool waits = false;           // it has left its round, and does no harm until it has a place
     std::shared_ptr<StoreUser> user = {};  // of its store, if it uses one
   };
 
@@ -73,6 +78,9 @@ class Workers {
   Process& at(int local_rank);
   void spawn(const WorkerSpec& spec);
   void plan_life(int local_rank);
+  void consider_changing_rounds(int local_rank);
+  void leave_round(const supervisor::LeaveRound& action);
+  void take_place(const WorkerSpec& spec);
   void use_store(int local_rank);
   void signal(int local_rank, int number);
   void end_later(int local_rank, Duration delay, link::ExitStatus status, CauseOfDeath cause);

@@ -31,6 +31,7 @@ bool is_late(const Scenario& scenario, int node) {
 World::World(Scenario scenario, bool traced) : universe_(std::move(scenario), traced) {
   universe_.judge.call(
       {.any_alive = [this](int n) { return node(n).workers().any_alive(); },
+       .any_in_round = [this](int n) { return node(n).workers().any_in_round(); },
        .any_alive_but_stuck = [this](int n) { return node(n).workers().any_alive_but_stuck(); },
        .computing = [this](int n) { return node(n).workers().computing(); },
        .stopped = [this](int n) { return node(n).program().stopped(); },
@@ -234,6 +235,10 @@ void World::commit(const Fault& fault) {
     commit_to_agent(fault, node(number));
     commit_to_network(fault, node(number));
     commit_order(fault, number);
+    if (fault.kind == FaultKind::job_freezes) {
+      TimePoint& until = universe_.frozen_until[universe_.scenario.job_of(number)];
+      until = std::max(until, universe_.time.now() + fault.lasts);
+    }
   }
 }
 
@@ -243,6 +248,7 @@ void World::commit_order(const Fault& fault, int node) {
       {FaultKind::order_stop, OperatorCommand::Kind::stop},
       {FaultKind::order_restart, OperatorCommand::Kind::restart},
       {FaultKind::order_save, OperatorCommand::Kind::save},
+      {FaultKind::order_capture, OperatorCommand::Kind::capture},
       {FaultKind::order_drain, OperatorCommand::Kind::drain},
       {FaultKind::order_exclude, OperatorCommand::Kind::exclude},
       {FaultKind::order_include, OperatorCommand::Kind::include},
@@ -302,6 +308,9 @@ void World::commit_to_agent(const Fault& fault, Node& victim) {
       victim.signalled(fault.value % 100);
       if (fault.value < 100) break;
       universe_.time.later(fault.lasts, [&victim, &fault] { victim.signalled(fault.value % 100); });
+      break;
+    case FaultKind::agent_upgraded:
+      victim.upgrade();
       break;
     case FaultKind::host_dies:
       if (victim.number() == 0 && !universe_.scenario.daemon) {

@@ -38,7 +38,7 @@ constexpr std::array speakers = {
     Speaker{"rendezvous/daemon/service.cpp", "cannot tell which sockets"},
     Speaker{"rendezvous/daemon/service.cpp", "ignoring LISTEN_FDS"},
     Speaker{"rendezvous/daemon/service.cpp", "cannot serve on"},
-    Speaker{"rendezvous/daemon/service.cpp", "start cpprund by"},
+    Speaker{"rendezvous/daemon/service.cpp", "start cpprund with"},
     Speaker{"rendezvous/daemon/service.cpp", "set Accept=no"},
     Speaker{"rendezvous/daemon/service.cpp", "write ListenStream="},
     Speaker{"rendezvous/daemon/service.cpp", "set ListenStream="},

@@ -194,13 +194,16 @@ std::vector<Violation> check_each_test_has_a_target(const Tree& tree) {
 
 std::vector<Violation> check_shown_programs(const Tree& tree) {
   std::vector<Violation> violations;
-  const auto* page = source_at(tree, "docs/embedding.md");
   for (const auto& source : tree) {
+    const std::string path = source.path.starts_with("tests/embed/from_libtorch/")
+                                 ? "docs/cpp-from-libtorch.md"
+                                 : "docs/embedding.md";
+    const auto* page = source_at(tree, path);
     const bool program = source.path.ends_with(".cpp") || source.path.ends_with(".c") ||
                          source.path.ends_with(".py");
     if (!source.path.starts_with("tests/embed/") || !program) continue;
     if (page != nullptr && page->text.find(without_tag(source.text)) != std::string::npos) continue;
-    violations.push_back({source.path, 0, "docs/embedding.md does not show this program as it is",
+    violations.push_back({source.path, 0, path + " does not show this program as it is",
                           "copy it there: what is shown is what is tested"});
   }
   return violations;

@@ -28,8 +28,8 @@ std::vector<Violation> check_each_room_has_a_readme(const Tree& tree);
 // A test, in C++, Python or shell, that no CMakeLists.txt names by its whole path never runs.
 std::vector<Violation> check_each_test_has_a_target(const Tree& tree);
 
-// docs/embedding.md shows programs in C, C++ and Python; each is one that a test builds and runs,
-// word for word.
+// docs/embedding.md and docs/cpp-from-libtorch.md show programs in C, C++ and Python; each is one
+// that a test builds and runs, word for word.
 std::vector<Violation> check_shown_programs(const Tree& tree);
 
 // Everything, in the order of the files.

@@ -73,7 +73,8 @@ bool is_codec(std::string_view path) {
 }
 bool is_worker(std::string_view path) {
   return touches_torch(path) || path.starts_with("tests/worker/") ||
-         path.starts_with("tests/embed/worker/") || path.starts_with("tests/conformance/") ||
+         path.starts_with("tests/embed/worker/") ||
+         path.starts_with("tests/embed/from_libtorch/") || path.starts_with("tests/conformance/") ||
          path.starts_with("tests/bench/");
 }
 bool speaks_asio(std::string_view path) {

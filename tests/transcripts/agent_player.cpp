@@ -37,6 +37,11 @@ std::string to_text(const agent::Action& action) {
           },
           [](const agent::ProbeWorld&) { return std::string{"look at the world"}; },
           [](const agent::SampleWorkers&) { return std::string{"look at the workers"}; },
+          [](const agent::ReadProgress&) { return std::string{"read the workers' progress"}; },
+          [](const agent::ReadLastLines&) { return std::string{"read a worker's last lines"}; },
+          [](const agent::Upgrade& m) { return fmt::format("upgrade {}", m.number); },
+          [](const agent::ObserveWorkers&) { return std::string{"read the workers' stacks"}; },
+          [](const events::HangFound& m) { return "hang " + m.verdict.sentence; },
           [](const events::RoundSealed& m) {
             return fmt::format("tell: round {} has started", m.sealed.round.value);
           },
@@ -54,6 +59,9 @@ std::string to_text(const agent::Action& action) {
           [](const events::WorkerFailed& m) {
             return fmt::format("tell: what ended rank {} is {}", m.failure.rank.value,
                                m.failure.cause);
+          },
+          [](const events::WorkerRestarting& m) {
+            return fmt::format("tell: rank {} is started again: {}", m.rank.value, m.reason);
           },
           [](const events::Note& m) {
             const char* const level = m.level == LogLevel::warning ? "warn: "

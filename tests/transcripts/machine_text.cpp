@@ -82,6 +82,9 @@ std::string to_text(const supervisor::ProcessAction& action) {
             return fmt::format("signal the worker {} alone {}", m.local_rank.value,
                                signal_text(m.signal));
           },
+          [](const supervisor::DumpStack& m) {
+            return fmt::format("dump the stack of {}", m.local_rank.value);
+          },
           [](const supervisor::SignalMain& m) {
             return fmt::format("signal the main process of {} {}", m.local_rank.value,
                                signal_text(m.signal));
@@ -95,6 +98,12 @@ std::string to_text(const supervisor::ProcessAction& action) {
           },
           [](const supervisor::Sweep& m) { return fmt::format("sweep {}", m.local_rank.value); },
           [](const supervisor::SweepNode&) { return std::string{"sweep the node"}; },
+          [](const supervisor::LeaveRound& m) {
+            return fmt::format("{} is to leave round {}", m.local_rank.value, m.round.value);
+          },
+          [](const supervisor::TakePlace& m) {
+            return fmt::format("{} becomes rank {}", m.spec.local_rank.value, m.spec.rank.value);
+          },
           [](const supervisor::ReadHeartbeats&) { return std::string{"look at the beats"}; },
       },
       action);

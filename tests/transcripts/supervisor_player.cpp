@@ -28,6 +28,12 @@ std::string to_text(const supervisor::Action& action) {
           [](const supervisor::Draining& m) {
             return fmt::format("draining by {}: {}", signal_text(m.signal), m.reason);
           },
+          [](const supervisor::Leaving& m) {
+            return fmt::format("{} workers leave the round: {}", m.ranks.size(), m.reason);
+          },
+          [](const supervisor::Waiting& m) {
+            return fmt::format("waiting for the next round; {} have exited", m.outcomes.size());
+          },
           [](const supervisor::StillEnding& m) {
             return fmt::format("still ending: {} workers, {} other processes", m.ranks.size(),
                                m.others);

@@ -3,11 +3,20 @@
 // half, under every option of DistributedDataParallel, and writes down losses and parameters. Then
 // it calls the collectives that both languages have.
 // Usage: ddp_worker <output file> [<mode>]
+//        ddp_worker hang <kind>: for hangs_test.py
+//        ddp_worker restart: for warm_bench.py, whose Python worker does the same
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
 
 #include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
@@ -181,8 +190,75 @@ int write_all(const cpprun::Context& context, const std::string& path, const std
 
 }  // namespace
 
+// --- hangs ---------------------------------------------------------------------------------------
+
+// Their names are exported, and so they are in stacks.
+namespace hangs {
+
+[[gnu::noinline]] void taken_lock() {
+  std::mutex mutex;
+  std::thread([&] { mutex.lock(); }).join();
+  mutex.lock();
+}
+
+[[gnu::noinline]] void empty_pipe() {
+  int ends[2];
+  char byte = 0;
+  if (::pipe(ends) == 0 && ::read(ends[0], &byte, 1) < 0) std::abort();
+}
+
+}  // namespace hangs
+
+namespace {
+
+int hang(const cpprun::Context& context, const std::string& kind) {
+  const auto group = cpprun::init_process_group(context);
+  const torch::Tensor tensor = torch::ones({4});
+  cpprun::all_reduce(tensor, group);
+  if (group.rank() == group.size() - 2) {
+    if (const char* const path = std::getenv("HANG_BEGAN")) std::ofstream out(path);
+    if (kind == "taken_lock") hangs::taken_lock();
+    if (kind == "empty_pipe") hangs::empty_pipe();
+    if (kind == "different_collectives") cpprun::broadcast(tensor, group, 0);
+  }
+  cpprun::all_reduce(tensor, group);
+  cpprun::barrier(group);
+  return 0;
+}
+
+// Reports when it has trained for a step, and when it dies, on command.
+int restart(const cpprun::Context& context) {
+  const auto group = cpprun::init_process_group(context);
+  const torch::Tensor sum = torch::ones({1000});
+  cpprun::all_reduce(sum, group);
+  torch::nn::Linear layer(100, 100);
+  cpprun::DistributedDataParallel model(layer, group);
+  model(torch::ones({8, 100})).sum().backward();
+  const auto report = [rank = group.rank()](const char* what) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    const std::string line =
+        fmt::format("{} {} {:.6f}\n", what, rank, std::chrono::duration<double>(now).count());
+    const int results = ::open(std::getenv("RESULTS"), O_WRONLY | O_CLOEXEC);
+    if (::write(results, line.data(), line.size()) < 0) std::abort();
+  };
+  report("done");
+  std::ifstream gate(std::getenv("GATE") + std::to_string(group.rank()));
+  std::string line;
+  std::getline(gate, line);
+  report("died");
+  std::_Exit(1);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) return 2;
+  if (std::string(argv[1]) == "hang") {
+    return cpprun::run([kind = std::string(argv[argc - 1])](const cpprun::Context& context) {
+      return hang(context, kind);
+    });
+  }
+  if (std::string(argv[1]) == "restart") return cpprun::run(&restart);
   const std::string only = argc == 3 ? argv[2] : "";
   return cpprun::run([path = std::string(argv[1]), only](const cpprun::Context& context) {
     return write_all(context, path, only);

@@ -3,8 +3,9 @@
 """The commands of docs/frameworks.md with the real frameworks: frameworks_test.py CPPRUN PACKAGES.
 
 Each command is typed as the page has it, with the shim installed: two workers train a small model.
-A framework that is not installed beside PyTorch is skipped. With FRAMEWORKS_COMPARE=1, each command
-runs a second time under PyTorch's own launcher and has to give the same results.
+A framework that is not installed beside PyTorch is skipped. The results have to be the same with
+--probe=on, with --warm, and with FRAMEWORKS_COMPARE=1 under PyTorch's own launcher. Then each runs
+once more, with a rank that hangs, which --hang-timeout has to name.
 """
 
 import json
@@ -22,6 +23,8 @@ import json, os, sys
 import torch.distributed as dist
 def report(model, **values):
     values.update(rank=int(os.environ["RANK"]), under_cpprun="CPPRUN_NODE_TOKEN" in os.environ,
+                  has_probe=os.path.exists(os.environ.get("CPPRUN_PROBE_SOCKET", "")),
+                  is_forked="wsgiref.validate" in sys.modules,
                   weights=sum(each.double().sum().item() for each in model.parameters()))
     sys.stdout.write("RESULT " + json.dumps(values, sort_keys=True) + "\\n")
     sys.stdout.flush()
@@ -29,11 +32,24 @@ def report(model, **values):
     dist.destroy_process_group()
 '''
 DATA = '''
+import os, time
 import torch
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, rows):
+        self.rows, self.count = rows, 0
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, index):
+        self.count += 1
+        if self.count == 13 and os.environ.get("RANK") == os.environ.get("RANK_THAT_HANGS", "none"):
+            wait_for_storage()
+        return self.rows[index]
+def wait_for_storage():
+    time.sleep(1_000_000)
 def batches():
     data = torch.randn(64, 8)
     rows = torch.utils.data.TensorDataset(data, data.sum(1, keepdim=True))
-    return torch.utils.data.DataLoader(rows, batch_size=8)
+    return torch.utils.data.DataLoader(Rows(rows), batch_size=8)
 '''
 SCRIPTS = {
     "PyTorch": '''
@@ -112,6 +128,7 @@ import torch
 from transformers import (BertConfig, BertForSequenceClassification, Trainer, TrainingArguments,
                           set_seed)
 from report import report
+from data import Rows
 set_seed(7)
 model = BertForSequenceClassification(BertConfig(
     vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
@@ -120,12 +137,40 @@ rows = [dict(input_ids=torch.randint(0, 50, (8,)), labels=index % 2) for index i
 settings = TrainingArguments(
     output_dir="out", use_cpu=True, num_train_epochs=1, per_device_train_batch_size=4,
     report_to=[], save_strategy="no", disable_tqdm=True, logging_strategy="no", seed=7)
-trainer = Trainer(model=model, args=settings, train_dataset=rows)
+trainer = Trainer(model=model, args=settings, train_dataset=Rows(rows))
 report(model, workers=settings.world_size, loss=trainer.train().training_loss)
 ''',
 }
-MODULES = {"PyTorch": "torch", "Accelerate": "accelerate", "Lightning Fabric": "lightning",
-           "Lightning Trainer": "lightning", "transformers Trainer": "transformers"}
+# Not on the page: nothing differs for it.
+FSDP2 = '''
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from report import report
+from data import batches
+dist.init_process_group("gloo")
+torch.manual_seed(7)
+rows = batches()
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 1))
+mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+for layer in model:
+    fully_shard(layer, mesh=mesh)
+fully_shard(model, mesh=mesh)
+optimizer = torch.optim.SGD(model.parameters(), lr=.1)
+for number, (x, y) in enumerate(rows):
+    if number % 2 == dist.get_rank():
+        continue
+    loss = ((model(x) - y) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+model.parameters = lambda each=list(model.parameters()): [one.full_tensor() for one in each]
+report(model, workers=dist.get_world_size(), loss=loss.item())
+'''
+HANG_TIMEOUT = 5
+MODULES = {"PyTorch": "torch", "FSDP2": "torch", "Accelerate": "accelerate",
+           "Lightning Fabric": "lightning", "Lightning Trainer": "lightning",
+           "transformers Trainer": "transformers"}
 # Frameworks of the page whose commands cannot run on every machine, or are scripts of other
 # projects.
 NOT_RUN = {"TorchX", "DeepSpeed", "torchtitan", "axolotl"}
@@ -195,13 +240,17 @@ class FrameworksTest(unittest.TestCase):
         write(os.path.join(self.directory, "report.py"), REPORT)
         write(os.path.join(self.directory, "data.py"), DATA)
 
-    def results(self, command, **variables):
+    def run_command(self, command, **variables):
         words = command.split()
-        if variables and words[0] == "torchrun":  # of the shim: a link, which the switch leaves
+        if "CPPRUN_TORCHRUN" in variables and words[0] == "torchrun":
+            # Of the shim: a link, which the switch leaves.
             words[:1] = [self.python.interpreter, "-m", "torch.distributed.run"]
-        ended = self.python.command(
+        return self.python.command(
             *alone(words), first=self.links, timeout=280, cwd=self.directory, HF_HUB_OFFLINE="1",
             CUDA_VISIBLE_DEVICES="", **variables)
+
+    def results(self, command, **variables):
+        ended = self.run_command(command, **variables)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         results = [json.loads(line.partition("RESULT ")[2])
                    for line in ended.stdout.splitlines() if "RESULT " in line]
@@ -213,25 +262,58 @@ class FrameworksTest(unittest.TestCase):
         if present.stdout.strip() == "None":
             print(f"skipped: {MODULES[framework]} is not installed", flush=True)
             self.skipTest(f"{MODULES[framework]} is not installed")
-        write(os.path.join(self.directory, "train.py"), SCRIPTS[framework])
-        command = typed_commands()[framework].replace("…", "--nproc-per-node=2 train.py")
+        write(os.path.join(self.directory, "train.py"), SCRIPTS.get(framework, FSDP2))
+        command = typed_commands().get(framework, typed_commands()["PyTorch"])
+        command = command.replace("…", "--nproc-per-node=2 train.py")
         results = self.results(command)
         self.assertEqual(
             [(each["rank"], each["workers"], each["under_cpprun"]) for each in results],
             [(0, 2, True), (1, 2, True)])
         self.assertEqual(results[0]["weights"], results[1]["weights"])
+        with_probe = self.results(command, PET_PROBE="on")
+        # With more workers than CPUs, the first ones are forked as well.
+        with_warm = self.results(f"taskset --cpu-list {min(os.sched_getaffinity(0))} {command}",
+                                 PET_WARM="torch,wsgiref.validate")
+        for has_probe, each in ((False, results), (True, with_probe), (False, with_warm)):
+            self.assertEqual([one.pop("has_probe") for one in each], [has_probe] * 2)
+        forked = [[one.pop("is_forked") for one in each] for each in (results, with_probe,
+                                                                      with_warm)]
+        self.assertEqual(forked[:2], [[False] * 2] * 2)
+        # On a busy machine the parent may import for too long, and they are executed.
+        print(f"{sum(forked[2])} of 2 workers were forked", flush=True)
+        self.assertEqual(with_probe, results)
+        self.assertEqual(with_warm, results)
         if os.environ.get("FRAMEWORKS_COMPARE"):
             original = self.results(command, CPPRUN_TORCHRUN="off")
-            self.assertEqual([each.pop("under_cpprun") for each in original], [False, False])
-            for each in results:
-                each.pop("under_cpprun")
+            for each in original:
+                self.assertFalse(each.pop("has_probe"))
+                self.assertFalse(each.pop("is_forked"))
+                self.assertFalse(each["under_cpprun"])
+                each["under_cpprun"] = True
             self.assertEqual(results, original)
+        self.name_the_rank_that_hangs(command)
+
+    def name_the_rank_that_hangs(self, command):
+        path = os.path.join(self.directory, "report.json")
+        ended = self.run_command(
+            command, RANK_THAT_HANGS="1", PET_HANG_TIMEOUT=str(HANG_TIMEOUT), PET_REPORT=path)
+        self.assertNotEqual(ended.returncode, 0, ended.stderr)
+        with open(path, encoding="utf-8") as file:
+            hang = json.load(file)["hang"]
+        self.assertIsNotNone(hang, ended.stderr)
+        print(f"{hang['quiet']:.1f} s: {hang['verdict']}", flush=True)
+        self.assertEqual(hang["rank"], 1, ended.stderr)
+        self.assertIn("wait_for_storage", hang["verdict"], ended.stderr)
+        self.assertLess(hang["quiet"], HANG_TIMEOUT + 5)
 
     def test_every_framework_of_the_page_has_a_command(self):
         self.assertEqual(set(typed_commands()), set(SCRIPTS) | NOT_RUN)
 
     def test_pytorch(self):
         self.run_framework("PyTorch")
+
+    def test_fsdp2(self):
+        self.run_framework("FSDP2")
 
     def test_accelerate(self):
         self.run_framework("Accelerate")

@@ -60,11 +60,22 @@ def main():
         by_file = learns(2, start(MNIST, *meeting, "-i", "1"), start(MNIST, *meeting, "-i", "0"))
         check(by_file == launched, f"by a file as well: {by_file}")
 
+        shares = ["-n", "2", "-g", "2,1", f"--master-port={free_port()}", *shape]
+        learns(3, start(MNIST, *shares, "--id", "1"), start(MNIST, *shares, "--id", "0"))
+        by_hand = ["--world_size=2", f"--init_method=tcp://127.0.0.1:{free_port()}", *shape]
+        hand = learns(2, *(start(MNIST, f"--rank={rank}", *by_hand) for rank in (1, 0)))
+        check(hand == launched, f"started by hand as well: {hand}")
+
         def refused(words, *command):
             code, output = end(start(*command))
             check(code == 2 and words in output, f"must be refused: {words}", output)
 
         refused("needs --master-addr and --master-port", MNIST, "-n", "2", "-g", "1", *shape)
+        refused("-g 2,1: expected the number of workers of each machine", MNIST, "-g", "2,1",
+                *shape)
+        refused("--rank needs --world-size", MNIST, "--rank=0", *shape)
+        refused("are set by the launcher: omit them", CPPRUN, "--standalone", MNIST, "--rank=0",
+                "--world-size=1", *shape)
         refused("-n and -i need -g", MNIST, "-n", "2", *shape)
         refused("omit -n, -g and -i under cpprun", CPPRUN, "--standalone", MNIST, "-g", "2",
                 *shape)

@@ -284,11 +284,68 @@ def optimizers():
     return worst
 
 
+def exchange(directory):
+    """Each optimizer's state goes through a file in both directions, in the middle of a run."""
+    import torch
+
+    makes = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        "adam": lambda p: torch.optim.Adam(p, lr=0.1, betas=(0.8, 0.99)),
+        "amsgrad": lambda p: torch.optim.Adam(p, lr=0.1, amsgrad=True),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.1),
+        "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.1, momentum=0.5, centered=True),
+        "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.1),
+        "fused_sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True),
+        "fused_adamw": lambda p: torch.optim.AdamW(p, lr=0.1, fused=True),
+    }
+
+    def three_steps(parameters, optimizer, first):
+        for step in range(first, first + 3):
+            for each in parameters:
+                each.grad = torch.cos(torch.arange(each.numel(), dtype=torch.float) * 0.7 + step)
+            optimizer.step()
+
+    def fresh(make):
+        parameters = [torch.sin(torch.arange(n, dtype=torch.float)).requires_grad_()
+                      for n in (5, 33)]
+        return parameters, make([{"params": [parameters[0]]},
+                                 {"params": [parameters[1]], "lr": 0.02}])
+
+    expected = {}
+    for name, make in makes.items():
+        parameters, optimizer = fresh(make)
+        three_steps(parameters, optimizer, 0)
+        torch.save({"parameters": [each.detach().clone() for each in parameters],
+                    "optimizer": optimizer.state_dict()}, f"{directory}/python_{name}.pth")
+        three_steps(parameters, optimizer, 3)
+        expected[name] = torch.cat(parameters).detach()
+    found = {}
+    for line in worker("exchange", directory).splitlines():
+        found.setdefault(line.split()[0], []).append(float(line.split()[2]))
+    worst = 0
+    for name, make in makes.items():
+        parameters, optimizer = fresh(make)
+        file = torch.load(f"{directory}/cpp_{name}.pth")
+        with torch.no_grad():
+            for each, saved in zip(parameters, file["parameters"], strict=True):
+                each.copy_(saved)
+        optimizer.load_state_dict(file["optimizer"])
+        check([group["lr"] for group in optimizer.param_groups] == [0.1, 0.02], f"{name}: groups")
+        three_steps(parameters, optimizer, 3)
+        for what, values in (("C++ to Python", torch.cat(parameters).detach()),
+                             ("Python to C++", torch.tensor(found[name]))):
+            difference = (values - expected[name]).abs().max().item()
+            check(difference < 1e-6, f"{name}, {what}: differs by {difference}")
+            worst = max(worst, difference)
+    return worst
+
+
 def compare():
     with tempfile.TemporaryDirectory() as directory:
         python_reads(directory)
         cpp_reads(directory)
         hostile_files(directory)
+        print(f"optimizer states, both ways: largest difference {exchange(directory):.2g}")
     print(f"files: both ways; samplers: {samplers()} cases, index for index")
     schedules()
     print(f"schedules: within 1e-12; optimizers: largest difference {optimizers():.2g}")

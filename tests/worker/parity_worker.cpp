@@ -6,6 +6,7 @@
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue_inl.h>
 #include <fmt/format.h>
+#include <torch/optim.h>
 
 #include <functional>
 #include <iostream>
@@ -17,6 +18,7 @@
 #include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/optim/adam.h"
 #include "worker/torch/optim/sgd.h"
+#include "worker/torch/optim/torch_optim.h"
 #include "worker/torch/optim/training.h"
 
 namespace {
@@ -108,6 +110,8 @@ void sample() {
   }
 }
 
+using Parameters = std::vector<at::Tensor>;
+
 template <class Optimizer>
 void train(const char* name, const std::function<Optimizer(std::vector<at::Tensor>)>& make) {
   std::vector<at::Tensor> parameters;
@@ -132,7 +136,6 @@ void train(const char* name, const std::function<Optimizer(std::vector<at::Tenso
 }
 
 void optimize() {
-  using Parameters = std::vector<at::Tensor>;
   train<cpprun::FusedAdam>("adam", [](Parameters parameters) {
     return cpprun::FusedAdam(std::move(parameters), {.weight_decay = 0.02});
   });
@@ -145,6 +148,93 @@ void optimize() {
   train<cpprun::FusedSgd>("sgd", [](Parameters parameters) {
     return cpprun::FusedSgd(std::move(parameters),
                             {.momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+  });
+}
+
+// Trains two parameter groups for three steps, here or in Python, and for three more after the
+// state went through a file.
+template <class Optimizer>
+void three_steps(const Parameters& parameters, Optimizer& optimizer, int first) {
+  for (int step = first; step < first + 3; ++step) {
+    for (const at::Tensor& each : parameters) {
+      each.mutable_grad() = at::cos(at::arange(each.numel(), at::kFloat) * 0.7 + step);
+    }
+    optimizer.step();
+  }
+}
+
+template <class Optimizer>
+void exchange(const std::string& directory, const std::string& name,
+              const std::function<Optimizer(const Parameters&)>& make) {
+  Parameters parameters;
+  for (const std::int64_t size : {5, 33}) {
+    parameters.push_back(at::sin(at::arange(size, at::kFloat)).set_requires_grad(true));
+  }
+  Optimizer first = make(parameters);
+  three_steps(parameters, first, 0);
+  GenericDict file = dict();
+  c10::impl::GenericList values(c10::AnyType::get());
+  for (const at::Tensor& each : parameters) values.push_back(each.detach());
+  file.insert("parameters", values);
+  if constexpr (requires { first.state_dict(); }) {
+    file.insert("optimizer", first.state_dict());
+  } else {
+    file.insert("optimizer", cpprun::state_dict(first));
+  }
+  cpprun::save_pth(directory + "/cpp_" + name + ".pth", IValue(file));
+
+  const auto python = cpprun::load_pth(directory + "/python_" + name + ".pth").toGenericDict();
+  {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i].copy_(python.at("parameters").toListRef()[i].toTensor());
+    }
+  }
+  Optimizer second = make(parameters);
+  if constexpr (requires { second.load_state_dict(python.at("optimizer")); }) {
+    second.load_state_dict(python.at("optimizer"));
+  } else {
+    cpprun::load_state_dict(second, python.at("optimizer"));
+  }
+  three_steps(parameters, second, 3);
+  for (const at::Tensor& each : parameters) {
+    for (std::int64_t i = 0; i < each.numel(); ++i) {
+      fmt::print("{} {} {:.9g}\n", name, i, each.detach()[i].item<float>());
+    }
+  }
+}
+
+template <class Optimizer, class Options>
+std::function<Optimizer(const Parameters&)> in_groups(const Options& options, double other_lr) {
+  return [=](const Parameters& parameters) {
+    Options other = options;
+    other.lr(other_lr);
+    return Optimizer(
+        {torch::optim::OptimizerParamGroup({parameters[0]}),
+         torch::optim::OptimizerParamGroup({parameters[1]}, std::make_unique<Options>(other))},
+        options);
+  };
+}
+
+void exchange_all(const std::string& directory) {
+  using namespace torch::optim;
+  exchange<SGD>(directory, "sgd",
+                in_groups<SGD>(SGDOptions(0.1).momentum(0.9).nesterov(true), 0.02));
+  exchange<Adam>(directory, "adam",
+                 in_groups<Adam>(torch::optim::AdamOptions(0.1).betas({0.8, 0.99}), 0.02));
+  exchange<Adam>(directory, "amsgrad",
+                 in_groups<Adam>(torch::optim::AdamOptions(0.1).amsgrad(true), 0.02));
+  exchange<AdamW>(directory, "adamw", in_groups<AdamW>(AdamWOptions(0.1), 0.02));
+  exchange<RMSprop>(directory, "rmsprop",
+                    in_groups<RMSprop>(RMSpropOptions(0.1).momentum(0.5).centered(true), 0.02));
+  exchange<Adagrad>(directory, "adagrad", in_groups<Adagrad>(AdagradOptions(0.1), 0.02));
+  exchange<cpprun::FusedSgd>(directory, "fused_sgd", [](const Parameters& p) {
+    return cpprun::FusedSgd(
+        {{{p[0]}, {.lr = 0.1, .momentum = 0.9}}, {{p[1]}, {.lr = 0.02, .momentum = 0.9}}});
+  });
+  exchange<cpprun::FusedAdam>(directory, "fused_adamw", [](const Parameters& p) {
+    return cpprun::FusedAdam(
+        {{{p[0]}, cpprun::adamw_options(0.1)}, {{p[1]}, cpprun::adamw_options(0.02)}});
   });
 }
 
@@ -163,6 +253,7 @@ int run(const std::string& command, const std::string& argument) {
   if (command == "sample") sample();
   if (command == "optimize") optimize();
   if (command == "schedule") schedule();
+  if (command == "exchange") exchange_all(argument);
   return 0;
 }
 

@@ -22,6 +22,10 @@ struct Range {
   Number max;
 };
 
+// "8,2" → 8 and 2: the number of workers of each node; "8" for `nodes` nodes → 8 each. Empty if the
+// text is not such a list, or not one number for each node.
+std::vector<int> worker_counts(const std::string& text, int nodes);
+
 class CommandLine {
  public:
   // `description`: the first line of the help.
@@ -38,6 +42,10 @@ class CommandLine {
            const std::vector<std::string>& choices = {});
   // A flag without a value.
   void add_flag(const std::string& names, bool& value, const std::string& help);
+  // --init-method, --rank, --world-size and --gpu-devices, for processes that are started by hand.
+  // parse_or_exit() sets the last three as a launcher's variables, RANK, WORLD_SIZE and
+  // CUDA_VISIBLE_DEVICES, unless they are not given.
+  void add_meeting(std::string& init_method);
   // A word without a flag, such as "FILE". It must be given.
   void add_word(const std::string& name, std::string& value, const std::string& help);
   // --backend, of the tensors; init_process_group() rejects invalid values.
@@ -51,7 +59,13 @@ class CommandLine {
   std::optional<int> parse_or_exit(int argc, const char* const* argv);
 
  private:
+  std::string export_meeting();  // returns what is wrong, or an empty string
+
   std::unique_ptr<CLI::App> app_;
+  const std::string* init_method_ = nullptr;  // null without add_meeting()
+  int rank_ = -1;
+  int world_size_ = -1;
+  std::string gpu_devices_;
 };
 
 }  // namespace cpprun::examples

@@ -46,6 +46,7 @@ struct Settings {
   int fail_at_epoch = 0;
   int fail_at_step = 0;
   int fail_rank = 0;
+  std::string init_method = "env://";
   std::string backend;
 };
 
@@ -276,7 +277,8 @@ bool train_epochs(const Run& run, Course& course, const Set& held_out) {
 
 int train(const cpprun::Context& context, const Settings& settings, const Digits& digits) {
   torch::manual_seed(static_cast<std::uint64_t>(settings.seed));
-  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
+  const auto group = cpprun::init_process_group(
+      context, {.backend = settings.backend, .init_method = settings.init_method});
   // Only now: while this rank waits for the others, SIGTERM should just end it.
   const cpprun::StopSignal stop;
   const Set training = select(digits, /*held_out=*/false);
@@ -339,6 +341,7 @@ int main(int argc, char** argv) {
   app.add("--fail-at-step", settings.fail_at_step,
           "kill this process at this step of the first attempt; 0: never", {{0, 1 << 30}});
   app.add("--fail-rank", settings.fail_rank, "the rank that fails", {{0, 1 << 30}});
+  app.add_meeting(settings.init_method);
   app.add_backend(settings.backend);
   if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {

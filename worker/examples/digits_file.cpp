@@ -4,11 +4,16 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+
+namespace cpprun::bounds {
+// A file of examples that one of the programs here reads into memory.
+inline constexpr std::size_t worker_data_file_bytes_max = 64 * 1024 * 1024;
+}  // namespace cpprun::bounds
 
 namespace cpprun::examples {
 namespace {

@@ -165,7 +165,7 @@ void all_gather(const ProcessGroup& group, Voice& voice) {
 void reduce_scatter(const ProcessGroup& group, Voice& voice) {
   const at::Tensor mine = at::arange(group.size(), at::kFloat) + group.rank();
   const at::Tensor part = cpprun::reduce_scatter_tensor(mine, group, ReduceOp::sum);
-  voice.says("contributed {} and holds {}, the sum of element {} of all ranks", text_of(mine),
+  voice.says("contributed {}; received {}, the sum of element {} over all ranks", text_of(mine),
              text_of(part), group.rank());
 }
 

@@ -5,7 +5,9 @@
 //   ./mnist --make-synthetic 600                                where it cannot be downloaded
 //   ./mnist -n 2 -g 4 -i 0 --master-addr A --master-port P      on the first machine
 //   ./mnist -n 2 -g 4 -i 1 --master-addr A --master-port P      on the second
+//   ./mnist -n 2 -g 4,2 -i 0 …                                  unequal numbers of workers
 //   ./mnist -n 2 -g 4 -i 0 --init-method file:///shared/meeting     by a shared directory
+//   ./mnist --rank 0 --world-size 2 --init-method tcp://A:P     one process, started by hand
 //   cpprun --nnodes=2 --nproc-per-node=4 … ./mnist              the same by a launcher
 
 #include <fmt/format.h>
@@ -31,7 +33,7 @@ namespace {
 
 struct Settings {
   int nodes = 1;
-  int gpus = 0;  // 0: this process is itself a worker
+  std::string gpus = "0";  // 0: this process is itself a worker
   int index = 0;
   std::string init_method = "env://";
   std::string master_address = "127.0.0.1";
@@ -144,12 +146,18 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
     if (!found) return cpprun::failure(found.error().reason);
     port = *found;
   }
-  const auto environments = cpprun::spawned_environments(
-      {.workers_of_node = std::vector<int>(static_cast<std::size_t>(settings.nodes), settings.gpus),
-       .node = settings.index,
-       .master_address = settings.master_address,
-       .master_port = port},
-      own);
+  const auto counts = cpprun::examples::worker_counts(settings.gpus, settings.nodes);
+  if (counts.empty()) {
+    return cpprun::failure(fmt::format(
+        "-g {}: expected the number of workers of each machine, or one for each of the {} machines "
+        "of -n, such as 2,1",
+        settings.gpus, settings.nodes));
+  }
+  const auto environments = cpprun::spawned_environments({.workers_of_node = counts,
+                                                          .node = settings.index,
+                                                          .master_address = settings.master_address,
+                                                          .master_port = port},
+                                                         own);
   if (!environments) return cpprun::failure(environments.error().reason);
   const auto program = cpprun::own_program();
   if (!program) return cpprun::failure(program.error().reason);
@@ -186,10 +194,10 @@ int main(int argc, char** argv) {
       "mnist: MNIST as in the tutorials, with its own workers (-n, -g, -i) or under cpprun.");
   app.add("-n,--nodes", settings.nodes, "number of machines", {{1, 4096}});
   app.add("-g,--gpus", settings.gpus,
-          "number of workers to start on each machine; 0: this process is a worker itself",
-          {{0, 4096}});
-  app.add("-i,--index,--nr", settings.index, "index of this machine, from 0", {{0, 4095}});
-  app.add("--init-method", settings.init_method, "env://, tcp://host:port or file:///path");
+          "number of workers to start on each machine, or one for each, such as 2,1; 0: this "
+          "process is a worker itself");
+  app.add("-i,--index,--id,--nr", settings.index, "index of this machine, from 0", {{0, 4095}});
+  app.add_meeting(settings.init_method);
   app.add("--master-addr", settings.master_address, "address of rank 0");
   app.add("--master-port", settings.master_port, "port of rank 0; 0: any free port", {{0, 65535}});
   app.add("--data", settings.data, "directory with train-images-idx3-ubyte etc.");
@@ -203,7 +211,7 @@ int main(int argc, char** argv) {
   app.add_backend(settings.backend);
   if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   if (settings.make_synthetic > 0) return make_data(settings);
-  if (!spawned && settings.gpus > 0) {
+  if (!spawned && settings.gpus != "0") {
     const auto code = spawn(settings, argc, argv);
     if (code) return *code;
     fmt::print(stderr, "mnist: {}\n", code.error().reason);

@@ -56,6 +56,7 @@ struct Settings {
   int threads = 1;
   int fail_at_step = 0;
   int fail_rank = 0;
+  std::string init_method = "env://";
   std::string backend;
 };
 
@@ -288,7 +289,8 @@ int make_data(const Settings& settings) {
 int train(const cpprun::Context& context, const Settings& settings) {
   at::set_num_threads(settings.threads);
   const torch::Device device = device_of(settings, context);
-  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
+  const auto group = cpprun::init_process_group(
+      context, {.backend = settings.backend, .init_method = settings.init_method});
   // Only now: while this rank waits for the others, SIGTERM should just end it.
   const cpprun::StopSignal stop;
   // Without a shared directory, each machine has its own.
@@ -376,6 +378,7 @@ int main(int argc, char** argv) {
   cpprun::examples::CommandLine app(
       "resnet_cifar: ResNet-18 on CIFAR-10 with DDP (cpprun … ./resnet_cifar).");
   declare(settings, app);
+  app.add_meeting(settings.init_method);
   app.add_backend(settings.backend);
   if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   return cpprun::run([&settings](const cpprun::Context& context) {

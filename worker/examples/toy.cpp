@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdio>
 
-#include "proto/text.h"
 #include "worker/env/io/environment.h"
 #include "worker/env/io/spawn.h"
 #include "worker/env/io/worker.h"
@@ -31,6 +31,7 @@ struct Settings {
   std::string demo = "basic";
   int steps = 5;
   double lr = 0.01;
+  std::string init_method = "env://";
   std::string backend;
 };
 
@@ -96,7 +97,8 @@ int train(const cpprun::Context& context, const Settings& settings,
 
 int work(const cpprun::Context& context, const Settings& settings) {
   torch::manual_seed(0);
-  const auto group = cpprun::init_process_group(context, {.backend = settings.backend});
+  const auto group = cpprun::init_process_group(
+      context, {.backend = settings.backend, .init_method = settings.init_method});
   if (settings.demo == "basic") return train(context, settings, group, ToyModel());
   // Each rank uses two devices if there are enough; the CPU counts as one device, used twice.
   const auto devices = static_cast<int>(torch::cuda::device_count());
@@ -109,26 +111,17 @@ int work(const cpprun::Context& context, const Settings& settings) {
   return train(context, settings, group, ToySplitModel(device(first), device(first + 1)));
 }
 
-// "8,2" → {8, 2}.
-cpprun::Result<std::vector<int>> counts_of(const std::string& text) {
-  std::vector<int> counts;
-  for (const std::string_view part : cpprun::split(text, ',')) {
-    const auto count = cpprun::exact_number<int>(part);
-    if (!count || *count < 1) {
-      return cpprun::failure(fmt::format(
-          "--spawn={}: expected the number of workers per node, such as 2, or one number for "
-          "each node, such as 8,2",
-          text));
-    }
-    counts.push_back(*count);
-  }
-  return counts;
-}
-
 cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
-  const auto counts = counts_of(settings.spawn.empty() ? settings.gpus : settings.spawn);
-  if (!counts) return cpprun::failure(counts.error().reason);
-  if (counts->size() > 1 && settings.master_port == 0) {
+  const std::string& list = settings.spawn.empty() ? settings.gpus : settings.spawn;
+  const auto nodes = 1 + static_cast<int>(std::count(list.begin(), list.end(), ','));
+  const auto counts = cpprun::examples::worker_counts(list, nodes);
+  if (counts.empty()) {
+    return cpprun::failure(fmt::format(
+        "--spawn={}: expected the number of workers per node, such as 2, or one number for "
+        "each node, such as 8,2",
+        list));
+  }
+  if (counts.size() > 1 && settings.master_port == 0) {
     return cpprun::failure("several nodes need --master-addr and --master-port");
   }
   auto port = static_cast<std::uint16_t>(settings.master_port);
@@ -137,7 +130,7 @@ cpprun::Result<int> spawn(const Settings& settings, int argc, char** argv) {
     if (!found) return cpprun::failure(found.error().reason);
     port = *found;
   }
-  const auto environments = cpprun::spawned_environments({.workers_of_node = *counts,
+  const auto environments = cpprun::spawned_environments({.workers_of_node = counts,
                                                           .node = settings.nr,
                                                           .master_address = settings.master_address,
                                                           .master_port = port},
@@ -174,6 +167,7 @@ int main(int argc, char** argv) {
   app.add("--steps", settings.steps, "training steps", {{1, 1 << 20}});
   app.add("--lr", settings.lr, "learning rate", {{0.0, 1e6}});
   app.add_flag("--spawned", spawned, "this process was started by --spawn");
+  app.add_meeting(settings.init_method);
   app.add_backend(settings.backend);
   if (const auto code = app.parse_or_exit(argc, argv)) return *code;
   if (!spawned && (!settings.spawn.empty() || !settings.gpus.empty())) {

@@ -5,7 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
+#include "proto/link/bounds.h"
 
 namespace cpprun::io {
 
@@ -105,11 +106,21 @@ std::unique_ptr<LinkClient> CoordinatorClient::make_link(const Endpoint& at,
       std::move(secure));
 }
 
+StoreForwarder::Callbacks CoordinatorClient::callbacks_of_store() {
+  return {.has_room = [this] { return !is_new_ && link_->has_room(); },
+          .send = [this](std::string_view frame) { link_->send_bytes(frame); },
+          .refused = callbacks_.refused};
+}
+
+Result<int> CoordinatorClient::resume_store(const StoreForwarder::Carried& carried) {
+  auto forwarder = StoreForwarder::resume(context_, carried, callbacks_of_store());
+  if (!forwarder) return tl::unexpected<Error>(forwarder.error());
+  forwarder_ = *std::move(forwarder);
+  return forwarder_->port();
+}
+
 Result<int> CoordinatorClient::open_store() {
-  auto forwarder = StoreForwarder::open(
-      context_, {.has_room = [this] { return !is_new_ && link_->has_room(); },
-                 .send = [this](std::string_view frame) { link_->send_bytes(frame); },
-                 .refused = callbacks_.refused});
+  auto forwarder = StoreForwarder::open(context_, callbacks_of_store());
   if (!forwarder) return tl::unexpected<Error>(forwarder.error());
   forwarder_ = *std::move(forwarder);
   return forwarder_->port();

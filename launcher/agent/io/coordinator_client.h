@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,12 @@ class CoordinatorClient {
   Result<void> open(const Endpoint& at);
   // Opens the workers' local store, and returns its port.
   Result<int> open_store();
+  // For another program in this process: what it needs to continue with that store; and how it does
+  // so. Returns its port.
+  std::optional<StoreForwarder::Carried> carried_store() const {
+    return forwarder_ ? std::optional(forwarder_->carried()) : std::nullopt;
+  }
+  Result<int> resume_store(const StoreForwarder::Carried& carried);
   // The coordinator is in this process from now on, and so is the store.
   void close();
 
@@ -89,6 +96,7 @@ class CoordinatorClient {
   void begin_round(RoundNumber round);
 
  private:
+  StoreForwarder::Callbacks callbacks_of_store();
   std::unique_ptr<LinkClient> make_link(const Endpoint& at, std::shared_ptr<SecureContext> secure);
 
   asio::io_context& context_;

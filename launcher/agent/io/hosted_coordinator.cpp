@@ -9,13 +9,15 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/bounds.h"
 #include "launcher/agent/coordinator_link.h"
+#include "launcher/output/bounds.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
-#include "proto/bounds.h"
 #include "proto/environment.h"
 #include "proto/text.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/job/job_record_json.h"
 #include "rendezvous/status/door_places.h"
@@ -132,6 +134,9 @@ Result<std::unique_ptr<CoordinatorServer>> HostedCoordinator::make() {
     callbacks_.server.round_over(root);
     if (restart_state_) restart_state_->keep(leader_->restart_state());
   };
+  callbacks.worker_restarted = [this] {
+    if (restart_state_) restart_state_->keep(leader_->restart_state());
+  };
   callbacks.leads_until = [this](auto until) { callbacks_.post(agent::LeadsUntil{until}); };
   // Called by the server itself. The object stays alive and only changes its owner.
   callbacks.leads = [this] {
@@ -174,18 +179,41 @@ void HostedCoordinator::open_door() {
 }
 
 Result<void> HostedCoordinator::open() {
-  Config& config = inputs_.config;
-  auto server = make();
-  if (!server) return tl::unexpected<Error>(server.error());
-  leader_ = *std::move(server);
+  const Config& config = inputs_.config;
   auto before = take_restart_state();
   if (!before) return tl::unexpected<Error>(before.error());
+  return listen({.host = listening_address(config.endpoint),
+                 .port = static_cast<std::uint16_t>(config.endpoint.port)},
+                *std::move(before));
+}
+
+Result<int> HostedCoordinator::resume(const CarriedCoordinator& carried, agent::LinkUp place) {
+  keep_restart_state();
+  const auto listening = listen({.hosts = carried.hosts, .adopted = carried.port}, {});
+  if (!listening) return tl::unexpected<Error>(listening.error());
+  place_ = std::move(place);
+  return leader_->resume(carried);
+}
+
+std::optional<std::string> HostedCoordinator::objection_to_upgrade() const {
+  if (standby_)
+    return "this node is the standby of the coordinator; only other nodes can be upgraded";
+  if (retired_) return "this node has hosted the job before, and may lead it again";
+  return std::nullopt;
+}
+
+Result<void> HostedCoordinator::listen(const ListenOptions& listen, RestartState before) {
+  Config& config = inputs_.config;
+  auto server = make();
+  if (!server) {
+    restart_state_.reset();
+    return tl::unexpected<Error>(server.error());
+  }
+  leader_ = *std::move(server);
   CoordinatorOptions options = this->options();
-  options.options.restarts_before = *std::move(before);
+  options.options.restarts_before = std::move(before);
   const auto listening =
-      leader_->open({.host = listening_address(config.endpoint),
-                     .port = static_cast<std::uint16_t>(config.endpoint.port)},
-                    std::move(options), PlainStore::refused,
+      leader_->open(listen, std::move(options), PlainStore::refused,
                     {.access = config.status_access, .names = {config.endpoint.host}});
   if (!listening) {
     leader_.reset();
@@ -231,6 +259,7 @@ bool HostedCoordinator::finish_restart_state(bool goes_on, std::function<void()>
 }
 
 void HostedCoordinator::dial() {
+  if (place_) return callbacks_.post(*std::exchange(place_, std::nullopt));
   const std::string& master = inputs_.config.endpoint.host;
   if (auto place = place_alone(inputs_.config, literal_address(master))) {
     return callbacks_.post(*std::move(place));

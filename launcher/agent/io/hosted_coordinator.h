@@ -78,6 +78,11 @@ class HostedCoordinator {
 
   // Hosts the job. The port becomes that of `inputs.config.endpoint`.
   Result<void> open();
+  // Continues to host it after another program in this process. `place`: the link of the agent
+  // comes up with it. Returns the port for local workers; 0: there is none.
+  Result<int> resume(const CarriedCoordinator& carried, agent::LinkUp place);
+  // A reason why another program in this process could not continue; nothing if it could.
+  std::optional<std::string> objection_to_upgrade() const;
   // The server that leads the job; null if another node does.
   CoordinatorServer* leader() const { return leader_.get(); }
 
@@ -98,6 +103,7 @@ class HostedCoordinator {
 
  private:
   Result<std::unique_ptr<CoordinatorServer>> make();
+  Result<void> listen(const ListenOptions& listen, RestartState before);
   void lead(std::unique_ptr<CoordinatorServer> server);
   void open_door();
   CoordinatorOptions options() const;
@@ -114,6 +120,7 @@ class HostedCoordinator {
   std::unique_ptr<CoordinatorServer> standby_;  // if this node may host the job later
   std::unique_ptr<CoordinatorServer> retired_;  // if this node hosted it before
   int standby_port_ = 0;
+  std::optional<agent::LinkUp> place_;             // known, and not used yet
   std::optional<RestartStateFile> restart_state_;  // with --restart-state, while leader_ is set
 };
 

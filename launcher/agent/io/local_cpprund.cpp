@@ -27,6 +27,7 @@
 #include "proto/text.h"
 #include "rendezvous/daemon/io/store_daemon.h"
 #include "rendezvous/daemon/service.h"
+#include "rendezvous/etcd/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/program.h"
 #include "rendezvous/io/secret_file.h"
@@ -63,14 +64,16 @@ Result<std::string> own_address(const Config& config) {
   if (config.local_addr) return *config.local_addr;
   const auto addresses = addresses_of(config.endpoint.host);
   if (addresses.empty()) {
-    return failure(fmt::format("--rdzv-endpoint: cannot resolve the name \"{}\" of etcd",
-                               config.endpoint.host));
+    return failure(
+        fmt::format("--rdzv-endpoint: cannot resolve \"{}\", the name of an etcd member; use an IP "
+                    "address, or add the name to /etc/hosts or DNS",
+                    config.endpoint.host));
   }
   auto own = local_address_towards(addresses.front(), config.endpoint.port);
   if (!own) {
     return failure(fmt::format(
-        "--rdzv-endpoint: cannot find out this node's own address, because there is no route to "
-        "etcd at {}: {}; give the address with --local-addr",
+        "--rdzv-endpoint: the address of this node is unknown, because there is no route to etcd "
+        "at {}: {}; use --local-addr",
         addresses.front(), own.error().reason));
   }
   return *own;
@@ -276,10 +279,9 @@ class RendezvousSupervisor {
       say(messages_.message(
           LogLevel::error,
           fmt::format(
-              "the rendezvous process of this node {}, {} times in a row; it is not started again\n"
+              "the rendezvous process of this node {}, {} times in a row; giving up\n"
               "  hint: the job runs as long as another node hosts it; see the messages above for "
-              "the "
-              "cause, and start this node again",
+              "the cause, and start this node again",
               what, restarts_)));
       return false;
     }
@@ -332,6 +334,11 @@ Result<LocalCpprund> LocalCpprund::start(const RunInputs& inputs) {
   // Unique among the cpprunds of a job, on one machine or on several.
   const std::string name = fmt::format("{}-{}", inputs.host, inputs.node_token.substr(0, 6));
   DaemonOptions options = own_daemon_options(inputs.config, name, *address, inputs.secrets);
+  // A lease below the default asks for a fast takeover, and accepts that an outage of etcd that is
+  // longer than the leases costs a round.
+  if (options.etcd_lease < bounds::election_ttl) {
+    options.own_agent = {inputs.host, ::getpid(), inputs.agent_number};
+  }
   options.door_directories = own_door_directories(inputs.environment, ::geteuid());
   const auto child = begin_child(supervisor_name, inputs.secrets, [&] {
     RendezvousSupervisor(std::move(options), inputs.environment, inputs.style).live();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "launcher/output/io/log_dir.h"
+#include "launcher/output/io/output_streams.h"
 #include "launcher/plan/devices.h"
 #include "launcher/plan/io/host.h"
 #include "proto/bounds.h"
@@ -90,6 +91,11 @@ std::optional<Refusal> find_program(RunInputs& inputs) {
   if (!program) return misuse(program.error());
   if (!program->note.empty()) inputs.config.notes.push_back(program->note);
   inputs.program = std::move(*program);
+  if (inputs.program.interpreter.empty() && !inputs.config.warm_modules.empty()) {
+    inputs.config.warm_modules.clear();
+    inputs.config.notes.push_back(fmt::format("note: --warm has no effect: {} is not run by Python",
+                                              inputs.program.entrypoint));
+  }
   return std::nullopt;
 }
 
@@ -160,6 +166,7 @@ RunInputs begin_inputs(Config config, Environment own) {
   inputs.style = console_style(::isatty(STDERR_FILENO) == 1, environment, inputs.config.logs);
   inputs.utc_offset_seconds = utc_offset_seconds();
   inputs.node_token = random_token(node_token_bytes);
+  inputs.agent_number = std::max(1U, static_cast<std::uint32_t>(random_word()));
   inputs.error_directories = private_directories(inputs.config, environment);
   inputs.job_processes =
       make_job_processes(inputs.node_token, static_cast<std::uint32_t>(random_word()));
@@ -199,6 +206,27 @@ std::optional<Refusal> examine_host(RunInputs& inputs) {
   if (auto refusal = bind_to_processors(inputs)) return refusal;
   if (auto refusal = find_notice(inputs)) return refusal;
   return find_interfaces(inputs);
+}
+
+AgentFacts facts_of(const RunInputs& inputs, std::string run_directory,
+                    std::string error_directory) {
+  const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
+                             .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
+  return {.host = inputs.host,
+          .pid = ::getpid(),
+          .agent = inputs.agent_number,
+          .program = inputs.program,
+          .node = {.environment = inputs.environment,
+                   .host = inputs.host,
+                   .node_token = inputs.node_token,
+                   .master_host = inputs.config.endpoint.host,
+                   .local_store_port = 0,
+                   .sockets = {},
+                   .cpus = inputs.cpus,
+                   .run_directory = std::move(run_directory),
+                   .error_directory = std::move(error_directory),
+                   .console = console},
+          .interfaces = inputs.interfaces};
 }
 
 void raise_own_limits(RunInputs& inputs) {

@@ -5,11 +5,13 @@
 
 #include <sys/resource.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launcher/agent/coordinator_link.h"
 #include "launcher/agent/io/preemption_watch.h"
 #include "launcher/cli/cli.h"
 #include "launcher/config.h"
@@ -26,6 +28,14 @@
 
 namespace cpprun::io {
 
+// How this program was started, for another one in this process that continues (AgentUpgrade).
+struct Origin {
+  std::string version;
+  std::vector<std::string> words;                        // its arguments
+  Environment environment;                               // whole
+  std::map<std::string, std::string> config_files = {};  // the text of each that was read
+};
+
 // Everything collected before the start. The preparation fills it in step by step, and the runtime
 // takes it over.
 struct RunInputs {
@@ -39,6 +49,7 @@ struct RunInputs {
   std::vector<CpuSet> cpus;                // by local rank; empty: no binding
   std::string host;
   std::string node_token;
+  std::uint32_t agent_number = 0;  // random; identifies this agent to its coordinator
   // Candidates for the private directory. The watchdog creates the first possible one. Empty if
   // logs are kept.
   std::vector<std::string> error_directories;
@@ -50,7 +61,13 @@ struct RunInputs {
   OutputFiles output_files;          // --report and --events
   std::optional<rlimit> open_files;  // the workers' limit: ours before we raised it
   std::optional<int> niceness;       // the workers' niceness: ours before we raised our priority
+  Origin origin;
 };
+
+// What an agent knows at its start. The directories are those of the workers; at most one is not
+// empty.
+AgentFacts facts_of(const RunInputs& inputs, std::string run_directory,
+                    std::string error_directory);
 
 // A job that never starts. It is reported on the console and in the --report file, so that an
 // earlier run's report is not taken for this one's.

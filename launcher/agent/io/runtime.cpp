@@ -12,17 +12,17 @@
 #include <utility>
 
 #include "launcher/agent/agent_text.h"
+#include "launcher/agent/bounds.h"
+#include "launcher/output/bounds.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_streams.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/meeting_place.h"
 #include "launcher/plan/program.h"
-#include "proto/bounds.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 #include "rendezvous/io/event_loop.h"
-#include "rendezvous/io/random_bytes.h"
 
 namespace cpprun::io {
 
@@ -34,8 +34,9 @@ constexpr auto timeout_when_asked = std::chrono::seconds(3);
 
 }  // namespace
 
-Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
+Runtime::Runtime(RunInputs inputs, Watchdog watchdog, std::optional<UpgradeState> before)
     : inputs_(std::move(inputs)),
+      before_(std::move(before)),
       watchdog_(std::move(watchdog)),
       timer_(context_,
              [this] {
@@ -43,9 +44,9 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
                agent_.advance();
              }),
       result_delivery_(context_),
-      agent_number_(std::max(1U, static_cast<std::uint32_t>(random_word()))),
       messages_(inputs_.style),
-      pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed),
+      pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed,
+            before_ ? &before_->workers.output : nullptr),
       unidentified_timer_(context_, [this] { tell_held_back(boot_now()); }),
       workers_(context_, inputs_, watchdog_, pump_, callbacks_of_workers()),
       security_(std::move(inputs_.secrets)),
@@ -54,7 +55,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
               {.job = inputs_.config.job,
                .host = inputs_.host,
                .pid = ::getpid(),
-               .agent = agent_number_,
+               .agent = inputs_.agent_number,
                .joins = true},
               {.post = [this](Agent::Event event) { post(std::move(event)); },
                .refused =
@@ -62,6 +63,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog)
                      hear_coordinator({.ordinary = false, .peer = peer, .text = "refused: " + why});
                    }}),
       error_file_(context_, *inputs_.side, bounds::disk_timeout_at_end),
+      upgrade_(context_, *inputs_.side),
       agent_(effects()) {}
 
 WorkerRuntime::Callbacks Runtime::callbacks_of_workers() {
@@ -122,11 +124,36 @@ int Runtime::run() {
   const auto& arguments = inputs_.config.program.arguments;
   report_.program.insert(report_.program.end(), arguments.begin(), arguments.end());
   inputs_.output_files.serve(context_, [this](const std::string& sentence) { warn(sentence); });
-  if (const auto opened = open(); !opened) {
+  if (const auto opened = before_ ? resume() : open(); !opened) {
     fail(opened.error().reason);
     leave_when_everything_is_said();
     context_.run();
     return 1;
+  }
+  try {
+    begin();
+    serve();
+  } catch (const std::system_error& refused) {
+    return break_off(refused_text(refused.code()));
+  } catch (const std::bad_alloc&) {
+    return break_off("out of memory");
+  }
+  return exit_code_.value_or(1);
+}
+
+// The job starts, or continues after another program in this process.
+void Runtime::begin() {
+  inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
+  if (before_) {
+    const UpgradeState before = *std::exchange(before_, std::nullopt);
+    const Duration took = boot_now() - before.begun;
+    inputs_.output_files.resume_round(before.agent.sealed);
+    watch_for_notice();
+    publish(
+        events::AgentUpgraded{.from = before.version, .to = inputs_.origin.version, .took = took});
+    post(agent::UpgradeEnded{
+        {.number = before.request, .version = inputs_.origin.version, .took = took}});
+    return agent_.advance();
   }
   for (const std::string& each : inputs_.config.notes) note(each);
   if (!status_page().empty()) note("status page: " + status_page(), LogLevel::debug);
@@ -135,23 +162,23 @@ int Runtime::run() {
     if (open) note(*open);
   }
   for (const std::string& name : signals_->not_handled()) {
-    warn(fmt::format("the signal {} cannot be handled", name));
+    warn(fmt::format("--signals-to-handle: ignoring {}, which cannot be handled", name));
   }
-  inputs_.output_files.begin({inputs_.config.job, inputs_.host, inputs_.program.argv.front()});
   watch_for_notice();
   publish(events::JobStarted{.program = inputs_.program.argv,
                              .nodes_min = inputs_.config.nodes_min,
                              .nodes_max = inputs_.config.nodes_max,
                              .workers = inputs_.config.local_world_size});
-  try {
-    agent_.start([](Agent& agent, TimePoint begin) { return agent.start(begin); });
+  agent_.start([](Agent& agent, TimePoint begin) { return agent.start(begin); });
+}
+
+void Runtime::serve() {
+  context_.run();
+  while (std::exchange(upgrade_is_due_, false)) {
+    context_.restart();
+    execute_upgrade();
     context_.run();
-  } catch (const std::system_error& refused) {
-    return break_off(refused_text(refused.code()));
-  } catch (const std::bad_alloc&) {
-    return break_off("out of memory");
   }
-  return exit_code_.value_or(1);
 }
 
 // It ends without a decision of the agent, and not because of a worker.
@@ -212,8 +239,10 @@ Result<void> Runtime::open() {
   if (const auto opened = open_local_store(); !opened) return opened;
   if (!inputs_.error_directories.empty()) {
     const auto made = watchdog_.await_directory(bounds::disk_timeout_at_start);
-    if (made != 0) return failure(no_directory_text(watchdog_.directory(), made));
-    if (const int refusal = watchdog_.first_refusal(); refusal != 0) {
+    if (made != 0 && needs_private_directory(inputs_.config)) {
+      return failure(no_directory_text(watchdog_.directory(), made));
+    }
+    if (const int refusal = watchdog_.first_refusal(); refusal != 0 && made == 0) {
       inputs_.config.notes.push_back(other_directory_text(inputs_.environment, refusal));
     }
   }
@@ -223,26 +252,142 @@ Result<void> Runtime::open() {
   report_.logs = workers_.run_directory();
   take_signals();
   describe_job();
-  const ConsoleFacts console{.terminal = ::isatty(STDERR_FILENO) == 1,
-                             .one = same_file(STDOUT_FILENO, STDERR_FILENO)};
-  agent_.begin(
-      Agent{inputs_.config, AgentFacts{.host = inputs_.host,
-                                       .pid = ::getpid(),
-                                       .agent = agent_number_,
-                                       .hosts_coordinator = hosted_.leader() != nullptr,
-                                       .program = inputs_.program,
-                                       .node = {.environment = inputs_.environment,
-                                                .host = inputs_.host,
-                                                .node_token = inputs_.node_token,
-                                                .master_host = inputs_.config.endpoint.host,
-                                                .local_store_port = local_store_port_,
-                                                .sockets = {},
-                                                .cpus = inputs_.cpus,
-                                                .run_directory = workers_.run_directory(),
-                                                .error_directory = workers_.error_directory(),
-                                                .console = console},
-                                       .interfaces = inputs_.interfaces}});
+  auto facts = facts_of(inputs_, workers_.run_directory(), workers_.error_directory());
+  facts.hosts_coordinator = hosted_.leader() != nullptr;
+  facts.node.local_store_port = local_store_port_;
+  agent_.begin(Agent{inputs_.config, std::move(facts)});
   return {};
+}
+
+// The other half of open(), after another program in this process.
+Result<void> Runtime::resume() {
+  if (security_.has_secret()) (void)::prctl(PR_SET_DUMPABLE, 0);
+  UpgradeState& before = *before_;
+  if (before.coordinator) {
+    const auto port = hosted_.resume(*before.coordinator, before.agent.up);
+    if (!port) return tl::unexpected<Error>(port.error());
+    local_store_port_ = *port;
+  } else if (const auto opened = client_.open(inputs_.config.endpoint); !opened) {
+    return opened;
+  } else if (before.local_store) {
+    const auto port = client_.resume_store(*before.local_store);
+    if (!port) return tl::unexpected<Error>(port.error());
+    local_store_port_ = *port;
+  }
+  take_signals();
+  auto facts =
+      facts_of(inputs_, before.workers.logs.run_directory, before.workers.logs.error_directory);
+  facts.hosts_coordinator = before.coordinator.has_value();
+  facts.node.local_store_port = local_store_port_;
+  Agent agent{inputs_.config, std::move(facts)};
+  auto specs = AgentSuccession::resume(agent, boot_now(), before.agent);
+  if (!specs) return tl::unexpected<Error>(specs.error());
+  workers_.adopt(before.workers, *std::move(specs));
+  report_.logs = workers_.run_directory();
+  report_.started = before.started;
+  report_.restarts = before.restarts;
+  report_.attempts.resume(before.attempts, before.attempts_left_out);
+  watchdogs_started_ = before.watchdogs_started;
+  fence_ = before.watchdog.fence;
+  describe_job();
+  agent_.begin(std::move(agent));
+  return {};
+}
+
+// --- another program in this process -------------------------------------------------------------
+
+// What it needs to continue, or why it cannot.
+Result<UpgradeState> Runtime::state_now() {
+  if (exit_code_) return failure("the job is over");
+  if (inputs_.rendezvous_pid > 0) {
+    return failure("a cpprund of this node belongs to the job (--rdzv-backend=etcd)");
+  }
+  auto past = AgentSuccession::past_of(agent_.machine());
+  if (!past) return tl::unexpected<Error>(past.error());
+  if (auto why = hosted_.objection_to_upgrade()) return failure(*std::move(why));
+  auto* const leader = hosted_.leader();
+  if (!inputs_.output_files.is_idle()) return failure("the report is being written");
+  auto workers = workers_.carried();
+  if (!workers) return tl::unexpected<Error>(workers.error());
+  for (AgentPast::Worker& each : past->workers) {
+    const auto& left = workers->processes.workers;
+    each.is_swept = std::ranges::find(left, each.local_rank,
+                                      &WorkerProcesses::Carried::Worker::local_rank) == left.end();
+  }
+  UpgradeState state{.version = inputs_.origin.version,
+                     .begun = boot_now(),
+                     .request = upgrade_number_.value_or(0),
+                     .job = inputs_.config.job,
+                     .agent_number = inputs_.agent_number,
+                     .node_token = inputs_.node_token,
+                     .mark = inputs_.job_processes.mark,
+                     .started = report_.started,
+                     .local_world_size = inputs_.config.local_world_size,
+                     .config_files = inputs_.origin.config_files,
+                     .open_files = inputs_.open_files,
+                     .niceness = inputs_.niceness,
+                     .agent = *std::move(past),
+                     .helpers = inputs_.side->pids(),
+                     .watchdogs_started = watchdogs_started_,
+                     .watchdog = watchdog_.carried(),
+                     .workers = *std::move(workers),
+                     .output_files = inputs_.output_files.carried(),
+                     .restarts = report_.restarts,
+                     .attempts = report_.attempts.kept(),
+                     .attempts_left_out = report_.attempts.left_out()};
+  for (const Secret& secret : security_.secrets()) state.secrets += secret_line(secret) + "\n";
+  if (leader != nullptr) {
+    state.coordinator = leader->carried();
+    if (!state.coordinator) return failure("a request to the workers' store is half done");
+  } else {
+    state.local_store = client_.carried_store();
+  }
+  return state;
+}
+
+void Runtime::upgrade(std::uint64_t number) {
+  // A command that is repeated while its reply is on the way has the same result.
+  if (std::exchange(upgrade_number_, number)) return;
+  const auto state = state_now();
+  if (!state) return refuse_upgrade(number, state.error().reason);
+  upgrade_.check(own_program(), inputs_.origin, upgrade_state_bytes(*state),
+                 [this](const Result<std::string>& version) { checked(version); });
+}
+
+void Runtime::checked(const Result<std::string>& version) {
+  if (!version) return refuse_upgrade(*upgrade_number_, version.error().reason);
+  upgrade_is_due_ = true;
+  context_.stop();
+}
+
+// Outside of all handlers. Those that are ready come first: the other program would not know what
+// they were about. Returns if it cannot be done.
+void Runtime::execute_upgrade() {
+  constexpr Duration timeout = std::chrono::seconds(2);
+  constexpr auto pause = std::chrono::milliseconds(5);
+  constexpr int handlers_max = 1000;  // more come all the time while workers print
+  std::string why;
+  for (const TimePoint end = boot_now() + timeout; boot_now() < end;) {
+    int handled = 0;
+    while (handled < handlers_max && context_.poll_one() > 0) ++handled;
+    tell_kept();
+    const auto state = state_now();
+    why = state ? "" : state.error().reason;
+    if (state) {
+      notices_.reset();  // its process would outlive this program
+      why = AgentUpgrade::execute(own_program(), inputs_.origin, *state);
+      watch_for_notice();
+    }
+    if (state || exit_code_ || context_.stopped()) break;
+    context_.run_for(pause);
+  }
+  refuse_upgrade(*upgrade_number_, why);
+}
+
+void Runtime::refuse_upgrade(std::uint64_t number, const std::string& why) {
+  if (number == upgrade_number_) upgrade_number_.reset();
+  warn(fmt::format("the agent was not upgraded: {}", why));
+  post(agent::UpgradeEnded{{.number = number, .version = inputs_.origin.version, .error = why}});
 }
 
 // To clients of the coordinator in this process.
@@ -351,7 +496,9 @@ void Runtime::replace_watchdog() {
   }
   warn(fmt::format(
       "the watchdog of this cpprun was killed and could not be replaced ({}): if cpprun is killed "
-      "or stopped as well, processes that its workers started keep running",
+      "too, processes that its workers started keep running; if it is suspended for longer than "
+      "its "
+      "lease, its workers keep running as well",
       posted.error().reason));
 }
 
@@ -424,7 +571,7 @@ void Runtime::perform(const agent::Action& action) {
                  [&](const agent::TakeOver& m) { hosted_.stand(m.own, /*is_transfer=*/true); },
                  [&](const agent::StepDown&) { step_down(); },
                  [&](const agent::Prepare& m) {
-                   report_.ends.clear();  // those of the attempt before
+                   if (!m.is_restart) report_.ends.clear();  // those of the attempt before
                    workers_.prepare(m);
                  },
                  [&](const agent::Work& m) { workers_.work(m); },
@@ -433,6 +580,10 @@ void Runtime::perform(const agent::Action& action) {
                    workers_.probe_world(leader == nullptr || leader->store_was_asked());
                  },
                  [&](const agent::SampleWorkers& m) { workers_.sample_workers(m); },
+                 [&](const agent::ReadProgress&) { workers_.read_progress(); },
+                 [&](const agent::ReadLastLines& m) { workers_.read_last_lines(m); },
+                 [&](const agent::ObserveWorkers& m) { workers_.observe_workers(m); },
+                 [&](const agent::Upgrade& m) { upgrade(m.number); },
                  [&](const supervisor::Failed& m) { seen(m); },
                  [&](const supervisor::Draining& m) { seen(m); },
                  [&](const supervisor::Killing& m) { seen(m); },
@@ -477,7 +628,8 @@ std::string Runtime::status_page() const {
 // nothing was saved.
 void Runtime::seen(const supervisor::Failed& action) {
   const LocalRank rank = action.outcome.local_rank;
-  if (action.outcome.hung_for) workers_.look_before_kill(rank);
+  const bool has_stacks = !action.outcome.verdict.empty();
+  if (action.outcome.hung_for && !has_stacks) workers_.look_before_kill(rank);
   publish(events::FirstFailure{action.outcome, workers_.spec(rank).argv.front()});
 }
 

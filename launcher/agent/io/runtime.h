@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "launcher/agent/agent.h"
+#include "launcher/agent/io/agent_upgrade.h"
 #include "launcher/agent/io/coordinator_client.h"
 #include "launcher/agent/io/hosted_coordinator.h"
 #include "launcher/agent/io/preparation.h"
+#include "launcher/agent/io/upgrade_state.h"
 #include "launcher/agent/io/worker_runtime.h"
 #include "launcher/io/disk_helper.h"
 #include "launcher/output/io/output_pump.h"
@@ -37,8 +39,9 @@ namespace cpprun::io {
 // Everything that happens becomes an event in the queue of one driver (proto/state_machine.h).
 class Runtime {
  public:
-  // `watchdog` was started before there was an event loop.
-  Runtime(RunInputs inputs, Watchdog watchdog);
+  // `watchdog` was started before there was an event loop. `before`: what another program in this
+  // process has left, which has prepared `inputs` (continue_inputs()).
+  Runtime(RunInputs inputs, Watchdog watchdog, std::optional<UpgradeState> before = {});
   ~Runtime();
 
   // Runs the job to its end and returns cpprun's exit code.
@@ -48,6 +51,14 @@ class Runtime {
   int break_off(const std::string& why);
   void fail(const std::string& reason);
   Result<void> open();
+  Result<void> resume();
+  void begin();
+  Result<UpgradeState> state_now();
+  void upgrade(std::uint64_t number);
+  void checked(const Result<std::string>& version);
+  void execute_upgrade();
+  void refuse_upgrade(std::uint64_t number, const std::string& why);
+  void serve();
   Result<void> open_coordinator();
   Result<void> open_local_store();
   void reopen_local_store();
@@ -91,11 +102,11 @@ class Runtime {
   void leave_within(Duration timeout);
 
   RunInputs inputs_;
+  std::optional<UpgradeState> before_;  // until it is used
   Watchdog watchdog_;
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer result_delivery_;
-  const std::uint32_t agent_number_;  // identifies this agent to its coordinator
   ConsoleMessages messages_;
   OutputPump pump_;
   LogLimiter unidentified_connections_;  // for log lines about unidentified connections
@@ -108,6 +119,9 @@ class Runtime {
   CoordinatorClient client_;  // if hosted_ is not the leader
   int local_store_port_ = 0;  // 0: workers connect to the master directly
   AsyncTask error_file_;      // for the parent of cpprun
+  AgentUpgrade upgrade_;
+  std::optional<std::uint64_t> upgrade_number_;  // of the upgrade under way
+  bool upgrade_is_due_ = false;                  // the program was checked
   Driver<Agent> agent_;
 
   int watchdogs_started_ = 0;                             // replacements for killed watchdogs

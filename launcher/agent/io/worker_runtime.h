@@ -6,6 +6,7 @@
 #include <asio/io_context.hpp>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,12 +15,14 @@
 #include "launcher/agent/agent.h"
 #include "launcher/agent/io/preparation.h"
 #include "launcher/failure/io/evidence_collector.h"
+#include "launcher/io/disk_helper.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/output/io/output_pump.h"
 #include "launcher/report/events.h"
 #include "launcher/workers/io/gpu_sampler.h"
 #include "launcher/workers/io/heartbeat_files.h"
 #include "launcher/workers/io/process.h"
+#include "launcher/workers/io/round_socket.h"
 #include "launcher/workers/io/watchdog.h"
 #include "proto/rank.h"
 #include "proto/result.h"
@@ -48,6 +51,19 @@ class WorkerRuntime {
   // Creates the directories for logs and error files. `spared` are children of cpprun that are not
   // workers.
   Result<void> open(std::vector<int> spared);
+  // All of this stays when another program is executed in this process: what it needs.
+  struct Carried {
+    WorkerProcesses::Carried processes = {};
+    LogDir::Carried logs = {};
+    OutputCarried output = {};
+    std::map<LocalRank, int> heartbeat_files = {};
+    bool has_probes = false;
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  // A reason if something is under way that cannot be continued.
+  Result<Carried> carried() const;
+  // Instead of open(): continues the attempt of the other program.
+  void adopt(Carried carried, std::vector<WorkerSpec> specs);
   void spare(int pid) { processes_->spare(pid); }
   // Empty: open() has not been called, or failed, or there is no such directory.
   std::string run_directory() const { return logs_ ? logs_->run_directory() : std::string(); }
@@ -63,6 +79,9 @@ class WorkerRuntime {
   // `store_asked`: a worker of this round has contacted the store.
   void probe_world(bool store_asked);
   void sample_workers(const agent::SampleWorkers& action);
+  void read_progress();
+  void read_last_lines(const agent::ReadLastLines& action);
+  void observe_workers(const agent::ObserveWorkers& action);
   void look_at_beats();
   // Before a signal is sent, while it is still visible what the worker does. Returns that.
   std::string look_before_kill(LocalRank local_rank);
@@ -71,12 +90,21 @@ class WorkerRuntime {
   }
 
  private:
+  void open_processes(std::vector<int> spared);
   WorkerProcesses::Callbacks callbacks_of_processes();
   void tell(supervisor::ProcessEvent event) {
     callbacks_.post(agent::FromWorker{std::move(event)});
   }
   void spawn(WorkerSpec spec);
+  void not_started(LocalRank rank, const SpawnError& error);
   void deliver(const supervisor::SignalWorker& action);
+  void open_probes();
+  void read_files(std::vector<LocalRank> ranks, std::function<void()> then);
+  std::vector<std::string> last_lines(LocalRank local_rank) const;
+  void capture(const agent::ObserveWorkers& action);
+  void open_rounds();
+  std::string write_stacks(const agent::ObserveWorkers& action,
+                           const std::vector<hang::Observation>& observations);
   std::optional<link::GpuUse> gpu_of(const WorkerView& view, TimePoint now) const;
   int& pid_of(LocalRank local_rank) { return pids_[static_cast<std::size_t>(local_rank.value)]; }
 
@@ -88,11 +116,24 @@ class WorkerRuntime {
   std::optional<WorkerProcesses> processes_;
   std::optional<LogDir> logs_;
   std::optional<EvidenceCollector> collector_;
-  std::vector<WorkerSpec> specs_;      // of the current attempt
-  std::vector<int> pids_;              // by local rank; 0 before the start
-  HeartbeatFiles heartbeat_files_;     // of these workers
-  std::optional<SpawnError> no_room_;  // set if the log directories could not be created
+  std::vector<WorkerSpec> specs_;   // of the current attempt
+  std::vector<int> pids_;           // by local rank; 0 before the start
+  HeartbeatFiles heartbeat_files_;  // of these workers
+  RoundSocket rounds_;
+  RoundNumber round_{};                      // of these workers
+  std::map<LocalRank, SpawnError> no_room_;  // their log directories could not be created
   GpuSampler gpus_;
+  std::string probe_directory_;  // empty: the workers get no probe
+  // Observations in a row in which a worker's server has left a request unanswered. Each request
+  // may still occupy a thread of the server.
+  std::map<LocalRank, int> unanswered_;
+  std::string py_spy_;  // its path; empty: it is not installed
+  // Of workers that write stderr to a file, when read_files() has last read them.
+  std::map<LocalRank, std::vector<std::string>> file_lines_;
+  AsyncTask files_;
+  AsyncTask observations_;  // for the ProgressMonitor
+  AsyncTask captures_;
+  AsyncTask stacks_files_;
 };
 
 }  // namespace cpprun::io

@@ -199,7 +199,7 @@ int show_status(const ControlOptions& options, const Environment& environment) {
 }
 
 // The names in URLs of the commands that change something.
-constexpr std::array<std::pair<CommandKind, std::string_view>, 8> names_in_urls = {
+constexpr std::array<std::pair<CommandKind, std::string_view>, 9> names_in_urls = {
     {{CommandKind::stop, "stop"},
      {CommandKind::restart, "restart"},
      {CommandKind::save, "save"},
@@ -207,7 +207,8 @@ constexpr std::array<std::pair<CommandKind, std::string_view>, 8> names_in_urls 
      {CommandKind::exclude, "exclude"},
      {CommandKind::include, "include"},
      {CommandKind::forget, "forget"},
-     {CommandKind::handover, "handover"}}};
+     {CommandKind::handover, "handover"},
+     {CommandKind::upgrade_agent, "upgrade"}}};
 
 std::string_view name_of(CommandKind kind) {
   const auto* const found =
@@ -350,6 +351,117 @@ int give_order(const ControlOptions& options, const Environment& environment) {
   if (!chosen) return give_up(chosen.error());
   const auto target = fmt::format("{}/{}", chosen->target(), name_of(options.kind));
   return tell(send_command(chosen->place, target, options), options);
+}
+
+bool is_called(const NodeView& node, const std::string& name) {
+  return node.host == name || (node.node && std::to_string(*node.node) == name);
+}
+
+// The node as soon as it is like that; nothing if the time is over first. The coordinator may be in
+// an agent that is upgraded, and does not answer for a moment then.
+template <class Ready>
+std::optional<NodeView> await_node(const FoundJob& job, const NodeView& node,
+                                   std::chrono::seconds timeout, Ready ready) {
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 20'000'000};
+  for (const TimePoint until = boot_now() + timeout; boot_now() < until;
+       ::nanosleep(&pause, nullptr)) {
+    const auto details = details_of(job);
+    if (!details) continue;
+    const auto its = std::ranges::find_if(details->nodes, [&](const NodeView& each) {
+      return each.host == node.host && each.pid == node.pid;
+    });
+    if (its != details->nodes.end() && ready(*its)) return *its;
+  }
+  return std::nullopt;
+}
+
+// Returns the exit code.
+int upgrade_node(const FoundJob& job, const NodeView& node, ControlOptions options) {
+  options.subject = node.node ? std::to_string(*node.node) : node.host;
+  const auto name =
+      plain_line(node.node ? fmt::format("node {} ({})", *node.node, node.host) : node.host);
+  const auto target = fmt::format("{}/{}", job.target(), name_of(options.kind));
+  constexpr std::chrono::seconds connection_timeout{5};
+  constexpr std::chrono::seconds upgrade_timeout{30};
+  // Its coordinator may have been upgraded just now. If it stays away, the command says so.
+  (void)await_node(job, node, connection_timeout,
+                   [](const NodeView& each) { return each.is_connected; });
+  if (const auto said = send_command(job.place, target, options); !said) {
+    return give_up(said.error());
+  }
+  const std::uint64_t before = node.upgrade ? node.upgrade->number : 0;
+  const auto done = await_node(job, node, upgrade_timeout, [before](const NodeView& each) {
+    return each.upgrade && each.upgrade->number > before;
+  });
+  if (!done) {
+    return give_up(
+        {.sentence = fmt::format("no answer from {}", name), .code = control_code::unreachable});
+  }
+  const auto& ended = done->upgrade;
+  if (!ended->error.empty()) {
+    return give_up({fmt::format("{} was not upgraded: {}", name, plain_line(ended->error))});
+  }
+  const auto text = fmt::format("{} runs {}; no program ran for {:.0f} ms", name,
+                                plain_line(ended->version), 1000 * ended->took);
+  print(options.as_json ? said_json(text) : text + "\n");
+  return control_code::done;
+}
+
+// upgrade-agent. One node after the other; the coordinator's comes last, since it has to pass on
+// the others. The first that fails ends it: the same program would fail on the rest.
+int upgrade_agents(const ControlOptions& options, const Environment& environment) {
+  const auto chosen = find_job(options, environment);
+  if (!chosen) return give_up(chosen.error());
+  auto details = details_of(*chosen);
+  if (!details) return give_up(details.error());
+  std::vector<NodeView>& nodes = details->nodes;
+  if (!options.subject.empty()) {
+    std::erase_if(nodes, [&](const NodeView& each) { return !is_called(each, options.subject); });
+  }
+  if (nodes.empty()) {
+    return give_up({options.subject.empty()
+                        ? "the job has no nodes"
+                        : fmt::format("no node of the job has the rank or the host name \"{}\"",
+                                      plain_line(options.subject))});
+  }
+  std::ranges::stable_partition(nodes,
+                                [](const NodeView& each) { return !each.hosts_coordinator; });
+  for (const NodeView& each : nodes) {
+    const int code = upgrade_node(*chosen, each, options);
+    if (code != control_code::done) return code;
+  }
+  return control_code::done;
+}
+
+// stacks. The nodes answer within a few seconds, or are named as silent.
+int show_stacks(const ControlOptions& options, const Environment& environment) {
+  constexpr timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
+  constexpr std::chrono::seconds timeout{8};
+  const auto chosen = find_job(options, environment);
+  if (!chosen) return give_up(chosen.error());
+  const http::Question question{.target = chosen->target() + "/stacks"};
+  std::int64_t last = -1;
+  for (const TimePoint until = boot_now() + timeout; boot_now() < until;
+       ::nanosleep(&pause, nullptr)) {
+    const auto body = body_of(chosen->place, question);
+    if (!body) return give_up(body.error());
+    const auto capture = capture_view(*body);
+    if (!capture) return give_up({capture.error().reason});
+    if (last < 0) {
+      last = capture->number;
+      const auto said = send_command(chosen->place, chosen->target() + "/capture", options);
+      if (!said) return give_up(said.error());
+    } else if (capture->number > last) {
+      if (options.rank && *options.rank >= capture->world_size) {
+        return give_up({fmt::format("rank {} does not exist (this job has ranks 0-{})",
+                                    *options.rank, capture->world_size - 1)});
+      }
+      print(options.as_json ? *body + "\n" : stacks_text(*capture, options.rank));
+      return control_code::done;
+    }
+  }
+  return give_up(
+      {.sentence = "no answer from the nodes of the job", .code = control_code::unreachable});
 }
 
 // None if the hosts are invalid, which is already reported.
@@ -646,6 +758,8 @@ int run_control(const ControlOptions& options, const Environment& environment) {
       return show_status(options, environment);
     case CommandKind::report:
       return show_report(options, environment);
+    case CommandKind::stacks:
+      return show_stacks(options, environment);
     case CommandKind::events:
       return show_events(options, environment);
     case CommandKind::wait:
@@ -659,6 +773,8 @@ int run_control(const ControlOptions& options, const Environment& environment) {
     case CommandKind::forget:
     case CommandKind::handover:
       return give_order(options, environment);
+    case CommandKind::upgrade_agent:
+      return upgrade_agents(options, environment);
     case CommandKind::simulate:
       return simulate_policy(options, environment);
     case CommandKind::view:

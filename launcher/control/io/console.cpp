@@ -76,7 +76,7 @@ sigset_t heard_signals() {
 Result<LiveTerminal> LiveTerminal::take() {
   LiveTerminal terminal;
   if (::tcgetattr(STDIN_FILENO, &terminal.before_) != 0) {
-    return failure("cannot read keys from the terminal: " + errno_text(errno));
+    return failure("cannot read the keyboard (terminal): " + errno_text(errno));
   }
   const sigset_t heard = heard_signals();
   ::sigprocmask(SIG_BLOCK, &heard, nullptr);

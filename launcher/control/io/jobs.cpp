@@ -21,7 +21,6 @@
 #include "launcher/control/io/console.h"
 #include "launcher/control/job_choice.h"
 #include "launcher/control/views.h"
-#include "proto/bounds.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/sniff.h"
 #include "proto/text.h"
@@ -102,7 +101,7 @@ Result<FileDescriptor> connect_to(const ControlEndpoint& place, steady_clock::ti
 }
 
 std::string silence_text(Duration timeout) {
-  return fmt::format("no response within {} s (is the process suspended?)",
+  return fmt::format("no response within {} s; the process may be suspended",
                      std::chrono::duration_cast<std::chrono::seconds>(timeout).count());
 }
 
@@ -192,7 +191,7 @@ Result<void> Call::prove(const std::string& question, steady_clock::time_point d
     if (secure_->is_established()) return {};
     const int left = milliseconds_until(deadline);
     if (left == 0 || !is_ready(fd(), POLLIN, left)) {
-      return failure("no response to the handshake (is that a cpprun coordinator with a secret?)");
+      return failure("no response to the handshake; check that this is a cpprun with a secret");
     }
     std::array<char, chunk_bytes> chunk;
     const ssize_t count = ::recv(fd(), chunk.data(), chunk.size(), MSG_DONTWAIT);

@@ -4,6 +4,7 @@
 // requested job.
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,6 @@
 #include "launcher/control/command_line.h"
 #include "launcher/control/text.h"
 #include "launcher/control/views.h"
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/environment.h"
 #include "proto/http/client.h"
@@ -21,6 +21,14 @@
 #include "proto/secure/tls.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/io/file_descriptor.h"
+
+namespace cpprun::bounds {
+using namespace std::chrono_literals;
+// The size of one reply: a multiple of the largest that a coordinator sends.
+inline constexpr std::size_t answer_bytes_max = 32 * 1024 * 1024;
+// Timeout of a request. A suspended program is reported, and not waited for.
+inline constexpr std::chrono::nanoseconds ask_timeout = 5s;
+}  // namespace cpprun::bounds
 
 namespace cpprun::io {
 

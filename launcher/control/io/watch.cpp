@@ -21,7 +21,7 @@
 #include "launcher/control/text.h"
 #include "launcher/control/views.h"
 #include "launcher/plan/io/host.h"
-#include "proto/bounds.h"
+#include "rendezvous/status/bounds.h"
 
 namespace cpprun::io {
 
@@ -81,7 +81,7 @@ class Listener {
     const int ready = left <= 0 ? 0 : ::poll(&watched, 1, static_cast<int>(left));
     if (ready < 0 && errno == EINTR) return std::optional<int>();
     if (ready <= 0)
-      return tl::unexpected(lost("no data on the event stream (is the process suspended?)"));
+      return tl::unexpected(lost("no data on the event stream; the process may be suspended"));
     const auto heard = call_.hear();
     if (!heard) return tl::unexpected(lost(heard.error().reason));
     is_over_ = !*heard || call_.answer().is_whole();

@@ -2,6 +2,7 @@
 #include "launcher/doctor/io/doctor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
@@ -19,7 +20,9 @@
 #include "launcher/fanout/io/host_console.h"
 #include "launcher/fanout/io/piped_program.h"
 #include "launcher/fanout/io/shells.h"
+#include "launcher/hang/io/native_stack.h"
 #include "launcher/plan/io/host.h"
+#include "launcher/plan/program.h"
 #include "proto/state_machine.h"
 #include "proto/text.h"
 #include "proto/version.h"
@@ -51,6 +54,36 @@ std::string version_of_cpprun(const Environment& environment) {
   const std::string own = link_target("/proc/self/exe");
   const auto beside = version_line(own.substr(0, own.rfind('/') + 1) + "cpprun", environment);
   return beside.empty() ? version_line("cpprun", environment) : beside;
+}
+
+// The versions of the workers' Python and of its PyTorch, which is not imported: that takes
+// seconds.
+constexpr const char* python_versions =
+    "import sys\n"
+    "print('%d.%d.%d' % sys.version_info[:3] + 't' * ('t' in getattr(sys, 'abiflags', '')))\n"
+    "try:\n"
+    "  from importlib.metadata import version\n"
+    "  print(version('torch'))\n"
+    "except Exception:\n"
+    "  pass\n";
+
+StackSources stack_sources(const Environment& environment) {
+  StackSources sources{.has_py_spy = find_on_path("py-spy", environment, probe_file).has_value(),
+                       .libdw_refusal = libdw_refusal(),
+                       .ptrace_refusal = ptrace_refusal()};
+  const auto program = resolve_program({.kind = ProgramKind::module, .script = "torch"},
+                                       environment, probe_file, own_paths());
+  const auto versions = program ? output_of({program->interpreter, "-c", python_versions},
+                                            environment, version_bytes_max)
+                                : std::nullopt;
+  if (versions) {
+    const auto lines = split(*versions, '\n');
+    sources.python = plain_line(lines.front());
+    if (lines.size() > 1) sources.torch = plain_line(lines[1]);
+  }
+  const auto scope = read_text_file("/proc/sys/kernel/yama/ptrace_scope", version_bytes_max);
+  if (scope && ::geteuid() != 0) sources.ptrace_scope = leading_number<int>(*scope);
+  return sources;
 }
 
 // Kept alive by pending operations.
@@ -93,6 +126,7 @@ class HostAnswers : public std::enable_shared_from_this<HostAnswers> {
     HostFacts facts = collect_host_facts(environment_);
     facts.version = version_text();
     facts.cpprun = version_of_cpprun(environment_);
+    facts.stacks = stack_sources(environment_);
     facts.asked = asked;
     facts.greeting = greeting_;
     if (auto listening = listen(ask.port)) {

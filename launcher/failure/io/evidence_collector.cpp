@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/failure/bounds.h"
 #include "launcher/failure/evidence.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
 #include "launcher/plan/program.h"
 #include "launcher/workers/io/process_tree.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 

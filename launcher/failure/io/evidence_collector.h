@@ -73,6 +73,8 @@ class EvidenceCollector {
 
   // A new attempt begins. Kernel counters are compared with their values at this moment.
   void begin();
+  // That worker is restarted alone.
+  void forget(LocalRank local_rank) { last_seen_.erase(local_rank); }
 
   // Records what a worker is doing before it is sent SIGKILL, as evidence.
   void look_before_kill(LocalRank local_rank, int pid);

@@ -14,9 +14,9 @@
 #include <system_error>
 #include <utility>
 
+#include "launcher/output/bounds.h"
 #include "launcher/output/lines.h"
 #include "launcher/plan/io/host.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun::io {
@@ -89,9 +89,15 @@ bool keeps_files(const LogOptions& logs) {
 
 }  // namespace
 
+bool needs_private_directory(const Config& config) {
+  return !config.logs.disabled && !keeps_files(config.logs);
+}
+
 std::vector<std::string> private_directories(const Config& config, const Environment& environment) {
   constexpr int random_bytes = 8;
-  if (config.logs.disabled || keeps_files(config.logs)) return {};
+  if (!needs_private_directory(config) && !config.probes() && !config.restarts.reconfigures) {
+    return {};
+  }
   const auto name = "/cpprun_" + random_token(random_bytes);
   std::vector<std::string> directories{temporary_root(environment) + name};
   if (directories.front() != system_root + name) directories.push_back(system_root + name);
@@ -108,8 +114,11 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   LogDir directories;
   const auto& logs = config.logs;
   directories.attempts_kept_ = static_cast<std::size_t>(logs.attempts_kept);
-  directories.error_directory_ = error_directory;
-  if (logs.disabled || !keeps_files(logs)) return directories;
+  if (logs.disabled) return directories;
+  if (!keeps_files(logs)) {
+    directories.error_directory_ = error_directory;
+    return directories;
+  }
   auto root = logs.root.value_or("");
   if (root.empty()) {
     // Logs are wanted but no directory was given. Use torchrun's default; the files are kept.
@@ -164,6 +173,16 @@ Result<LogDir> LogDir::make(const Config& config, const Environment& environment
   return directories;
 }
 
+LogDir LogDir::adopt(const Config& config, Carried carried) {
+  LogDir directories;
+  directories.attempts_kept_ = static_cast<std::size_t>(config.logs.attempts_kept);
+  directories.run_directory_ = std::move(carried.run_directory);
+  directories.error_directory_ = std::move(carried.error_directory);
+  directories.attempts_ = std::move(carried.attempts);
+  directories.is_fresh_ = carried.is_fresh;
+  return directories;
+}
+
 LogDir::LogDir(LogDir&& other) noexcept
     : run_directory_(std::exchange(other.run_directory_, {})),
       error_directory_(std::exchange(other.error_directory_, {})),
@@ -190,9 +209,32 @@ void LogDir::forget_oldest(const std::string& newest) {
   }
 }
 
-tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>& specs) {
+// The directory of a worker that is restarted alone: "attempt_7/0". No other worker uses that
+// attempt. The round's own directory stays as long as the round.
+void LogDir::forget_oldest_of_worker(const std::string& newest) {
+  if (attempts_kept_ == 0) return;
+  const auto is_of_worker = [&newest](const std::string& each) {
+    return fs::path(each).filename() == fs::path(newest).filename();
+  };
+  attempts_.push_back(newest);
+  auto count = static_cast<std::size_t>(std::ranges::count_if(attempts_, is_of_worker));
+  for (; count > attempts_kept_; --count) {
+    const auto oldest = std::ranges::find_if(attempts_, is_of_worker);
+    std::error_code stays;
+    fs::remove_all(*oldest, stays);
+    fs::remove(fs::path(*oldest).parent_path(), stays);
+    attempts_.erase(oldest);
+  }
+}
+
+tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
+                                                   bool is_restart) {
   if (!specs.empty() && !specs.front().log_directory.empty()) {
-    forget_oldest(fs::path(specs.front().log_directory).parent_path().string());
+    if (is_restart) {
+      for (const auto& spec : specs) forget_oldest_of_worker(spec.log_directory);
+    } else {
+      forget_oldest(fs::path(specs.front().log_directory).parent_path().string());
+    }
   }
   for (const auto& spec : specs) {
     std::error_code ignored;  // make_directories below reports what is in the way
@@ -209,12 +251,13 @@ tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>
 }
 
 tl::expected<void, DirectoryError> LogDir::prepare(const std::vector<WorkerSpec>& specs,
-                                                   HelperProcesses& side, Duration timeout) {
+                                                   HelperProcesses& side, Duration timeout,
+                                                   bool is_restart) {
   // There is no earlier attempt, and error files need no directories of their own: skip the disk.
   if (std::exchange(is_fresh_, false) && run_directory_.empty()) return {};
   const auto answer = side.ask(
       [&] {
-        const auto made = prepare(specs);
+        const auto made = prepare(specs, is_restart);
         std::vector<std::string> texts = {made ? "" : made.error().reason,
                                           std::to_string(made ? 0 : made.error().error_number)};
         texts.insert(texts.end(), attempts_.begin(), attempts_.end());

@@ -20,9 +20,12 @@
 
 namespace cpprun::io {
 
-// Candidate paths for the private directory of error files, with new random names: in $TMPDIR, then
-// in /tmp in case $TMPDIR does not exist on this node. Empty if logs are kept or no error files are
-// needed.
+// Candidate paths for the private directory of error files and probes, with new random names: in
+// $TMPDIR, then in /tmp in case $TMPDIR does not exist on this node. Empty if neither is needed:
+// the error files are with the logs, if those are kept.
+//
+// Without error files, the job runs as well if it cannot be created.
+bool needs_private_directory(const Config& config);
 std::vector<std::string> private_directories(const Config& config, const Environment& environment);
 
 // The note that TMPDIR cannot be used and /tmp is used instead.
@@ -45,6 +48,17 @@ class LogDir {
   static Result<LogDir> make(const Config& config, const Environment& environment,
                              const std::string& error_directory, HelperProcesses& side);
 
+  // The directories stay when another program is executed in this process: what it needs.
+  struct Carried {
+    std::string run_directory = {};
+    std::string error_directory = {};
+    std::deque<std::string> attempts = {};
+    bool is_fresh = true;
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const { return {run_directory_, error_directory_, attempts_, is_fresh_}; }
+  static LogDir adopt(const Config& config, Carried carried);
+
   LogDir(LogDir&& other) noexcept;
   LogDir& operator=(LogDir&&) = delete;
   // Removes the private directory unless it was handed over. Logs stay.
@@ -60,21 +74,26 @@ class LogDir {
   // Creates an empty directory for each worker. Removes an earlier attempt with the same number,
   // and the oldest attempts beyond the number to keep. Without logs, removes error files of earlier
   // attempts.
-  tl::expected<void, DirectoryError> prepare(const std::vector<WorkerSpec>& specs);
+  // `is_restart`: these workers are restarted alone, and others may use the earlier directories.
+  tl::expected<void, DirectoryError> prepare(const std::vector<WorkerSpec>& specs,
+                                             bool is_restart = false);
   // The same for a disk that may hang; fails with ETIMEDOUT.
   tl::expected<void, DirectoryError> prepare(const std::vector<WorkerSpec>& specs,
-                                             HelperProcesses& side, Duration timeout);
+                                             HelperProcesses& side, Duration timeout,
+                                             bool is_restart = false);
 
  private:
   LogDir() = default;
   void forget_oldest(const std::string& newest);
+  void forget_oldest_of_worker(const std::string& newest);
 
   std::string run_directory_;
   std::string error_directory_;
   std::string note_;
-  std::size_t attempts_kept_ = 0;     // 0: all
-  std::deque<std::string> attempts_;  // directories of the existing attempts, oldest first
-  bool is_fresh_ = true;              // no attempt so far
+  std::size_t attempts_kept_ = 0;  // 0: all
+  // Directories of the existing attempts, oldest first, and of restarts of single workers.
+  std::deque<std::string> attempts_;
+  bool is_fresh_ = true;  // no attempt so far
 };
 
 // The last lines of a file, bounded in number and bytes; empty if the file cannot be read.

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 #include "proto/text.h"
 
 namespace cpprun::io {
@@ -26,6 +26,28 @@ LogWriter::LogWriter(asio::io_context& context, HelperProcesses& side,
     return;
   }
   opened_ = process_->await_open(timeout);
+  serve(context);
+}
+
+LogWriter::LogWriter(asio::io_context& context, const Carried& carried, Callbacks callbacks)
+    : timer_(context),
+      callbacks_(std::move(callbacks)),
+      paths_(carried.paths),
+      opened_(carried.paths.size()),
+      process_(FileWriterProcess::adopt(carried.process)) {
+  serve(context);
+  words_->write(carried.queue);
+  if (words_->full() && !std::exchange(watching_, true)) watch_disk();
+}
+
+Result<LogWriter::Carried> LogWriter::carried() const {
+  if (ended_ || ending_ || given_up_) {
+    return failure(fmt::format("the log files in \"{}\" are not being written", place()));
+  }
+  return Carried{paths_, process_->carried(), words_->queued()};
+}
+
+void LogWriter::serve(asio::io_context& context) {
   words_ = std::make_unique<NonBlockingWriter>(
       context, process_->pipe(),
       NonBlockingWriter::Callbacks{.room = [this] { answers_again(); },

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/clock.h"
+#include "proto/result.h"
 #include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/helper_processes.h"
 #include "rendezvous/io/stream_writer.h"
@@ -35,6 +36,16 @@ class LogWriter {
   // ETIMEDOUT.
   LogWriter(asio::io_context& context, HelperProcesses& side, const std::vector<File>& files,
             Duration timeout, Callbacks callbacks);
+  // Continues the work of an object in another program of this process.
+  struct Carried {
+    std::vector<std::string> paths;
+    FileWriterProcess::Carried process;
+    std::string queue;
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  LogWriter(asio::io_context& context, const Carried& carried, Callbacks callbacks);
+  // A reason if nothing is written at the moment.
+  Result<Carried> carried() const;
   ~LogWriter() { *alive_ = false; }
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -52,6 +63,7 @@ class LogWriter {
   std::string place() const;
 
  private:
+  void serve(asio::io_context& context);
   void say_trouble(std::size_t index, int error_number);
   void process_ended();
   void watch_disk();

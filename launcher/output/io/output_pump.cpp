@@ -15,11 +15,12 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/output/bounds.h"
 #include "launcher/output/io/output_streams.h"
 #include "launcher/output/lines.h"
 #include "launcher/workers/io/signals.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/stream_writer.h"
@@ -48,7 +49,8 @@ class OutputPump::Impl {
   using Stream = WorkerStream;
 
  public:
-  Impl(asio::io_context& context, HelperProcesses& side, int out, int err, bool timed)
+  Impl(asio::io_context& context, HelperProcesses& side, int out, int err, bool timed,
+       const OutputCarried* before)
       : context_(context),
         side_(side),
         is_timed_(timed),
@@ -59,12 +61,51 @@ class OutputPump::Impl {
                {.room = [this] { resume(); },
                 .say = [this](const std::string& sentence) { say(sentence); },
                 .ended = [this] { look_whether_flushed(); }}) {
-    open_console(console_err, err, "stderr");
+    open_console(console_err, err, "stderr", before == nullptr ? nullptr : &before->err);
     // If both are the same terminal they share one console; otherwise their lines would mix.
     if (same_file(out, err)) {
       consoles_[console_out] = consoles_[console_err];
     } else {
-      open_console(console_out, out, "stdout");
+      open_console(console_out, out, "stdout", before == nullptr ? nullptr : &before->out);
+    }
+  }
+
+  Result<OutputCarried> carried() const {
+    OutputCarried carried;
+    auto files = files_.carried();
+    if (!files) return tl::unexpected<Error>(files.error());
+    carried.files = *std::move(files);
+    carried.err = carried_console(console_err);
+    if (consoles_[console_out] != consoles_[console_err]) {
+      carried.out = carried_console(console_out);
+    }
+    for (const auto& [key, stream] : streams_) {
+      if (!stream->pipe.is_open()) continue;
+      carried.streams.push_back({.local_rank = key.first,
+                                 .is_stderr = key.second,
+                                 .pipe = stream->pipe.native_handle(),
+                                 .splitter = stream->splitter.state(),
+                                 .last = stream->last.state(),
+                                 .spoke_at = stream->spoke_at});
+    }
+    return carried;
+  }
+
+  void adopt(const std::vector<WorkerSpec>& specs, const OutputCarried& before) {
+    if (before.files) files_.adopt(*before.files);
+    for (const OutputCarried::Stream& each : before.streams) {
+      const auto spec = std::ranges::find(specs, each.local_rank, &WorkerSpec::local_rank);
+      FileDescriptor pipe{each.pipe};
+      if (spec == specs.end()) continue;
+      const StreamPlan& plan = each.is_stderr ? spec->err : spec->out;
+      if (plan.target == StreamTarget::terminal) follow_terminal_size();
+      const auto stream =
+          add_stream(*spec, plan, each.is_stderr, std::move(pipe), files_.find(plan));
+      stream->splitter.resume(each.splitter);
+      stream->last.resume(each.last);
+      stream->spoke_at = each.spoke_at;
+      if (stream->splitter.has_unfinished()) show_later(*stream);
+      listen(stream);
     }
   }
 
@@ -86,6 +127,7 @@ class OutputPump::Impl {
   }
 
   AttemptFiles& files() { return files_; }
+  void watch_stderr(std::function<void(std::string_view)> line) { line_ = std::move(line); }
   void say(const std::string& words) {
     if (words.empty() || !consoles_[console_err]) return;
     const std::string text = is_timed_ ? timed(words, wall_now()) : words;
@@ -152,12 +194,28 @@ class OutputPump::Impl {
  private:
   using Key = std::pair<LocalRank, bool>;  // true: stderr
 
-  void open_console(std::size_t which, int descriptor, const char* name) {
-    file_writers_[which] = FileWriterProcess::begin_for_file(
-        context_, side_, descriptor,
-        {.trouble = [this, name](std::size_t,
-                                 int error_number) { tell_trouble(name, error_number); },
-         .ended = [this, which] { file_writer_ended(which); }});
+  std::optional<Console::Carried> carried_console(std::size_t which) const {
+    if (!consoles_[which]) return std::nullopt;
+    auto carried = consoles_[which]->carried();
+    if (file_writers_[which]) carried.writer = file_writers_[which]->carried();
+    return carried;
+  }
+
+  // `before`: what another program in this process left; null: there was none.
+  void open_console(std::size_t which, int descriptor, const char* name,
+                    const std::optional<Console::Carried>* before) {
+    const FileWriterProcess::Callbacks callbacks{
+        .trouble = [this, name](std::size_t,
+                                int error_number) { tell_trouble(name, error_number); },
+        .ended = [this, which] { file_writer_ended(which); }};
+    const bool has_writer = before != nullptr && *before && (*before)->writer;
+    if (has_writer) {
+      file_writers_[which] = FileWriterProcess::adopt(*(*before)->writer);
+      file_writers_[which]->listen(context_, callbacks);
+    } else {
+      file_writers_[which] =
+          FileWriterProcess::begin_for_file(context_, side_, descriptor, callbacks);
+    }
     // If no process could be started, write to the file directly.
     const auto& file_writer = file_writers_[which];
     consoles_[which] = std::make_shared<Console>(
@@ -167,12 +225,13 @@ class OutputPump::Impl {
             .empty = [this] { look_whether_flushed(); },
             .lost = [this, name, which](int error_number) { tell_lost(name, which, error_number); },
             .back = [this, name](std::uint64_t bytes) { tell_back(name, bytes); }});
+    if (before != nullptr && *before) consoles_[which]->resume(**before);
   }
 
   tl::expected<void, SpawnError> open(const WorkerSpec& spec, const StreamPlan& plan, bool err,
                                       int& write_end) {
     const bool on_terminal = plan.target == StreamTarget::terminal;
-    const bool as_it_is = plan.target == StreamTarget::passed || on_terminal;
+    const bool as_it_is = is_passed_as_it_is(plan);
     const bool heard = plan.target != StreamTarget::kept;
     auto files = files_.find(plan);
     if (files.error_number != 0) {
@@ -196,20 +255,31 @@ class OutputPump::Impl {
       ours.reset(ends[0]);
       workers.reset(ends[1]);
     }
+    write_end = workers.release();
+    listen(add_stream(spec, plan, err, std::move(ours), std::move(files)));
+    return {};
+  }
+
+  static bool is_passed_as_it_is(const StreamPlan& plan) {
+    return plan.target == StreamTarget::passed || plan.target == StreamTarget::terminal;
+  }
+
+  std::shared_ptr<Stream> add_stream(const WorkerSpec& spec, const StreamPlan& plan, bool err,
+                                     FileDescriptor ours, StreamFiles files) {
+    const bool as_it_is = is_passed_as_it_is(plan);
     auto stream = std::make_shared<Stream>(context_, ours.release());
-    stream->is_terminal = on_terminal;
+    stream->is_terminal = plan.target == StreamTarget::terminal;
     stream->as_it_is = as_it_is;
-    stream->heard = heard;
+    stream->heard = plan.target != StreamTarget::kept;
     stream->speaker = as_it_is ? workers_as_one : 2 * spec.local_rank.value + (err ? 1 : 0);
+    stream->is_stderr = err;
     stream->console = err ? console_err : console_out;
     stream->prefix = spec.prefix;
     stream->duplicate_words = plan.duplicate_words;
     stream->files = std::move(files);
     streams_[{spec.local_rank, err}] = stream;
-    write_end = workers.release();
     stream->pipe.non_blocking(true);
-    listen(stream);
-    return {};
+    return stream;
   }
 
   // nullopt if writing to the console could block cpprun. A console stopped with Ctrl-S must stop
@@ -217,15 +287,18 @@ class OutputPump::Impl {
   std::optional<WorkerTerminal> make_terminal(std::size_t which) {
     if (!consoles_[which] || !consoles_[which]->never_blocks()) return std::nullopt;
     auto made = open_worker_terminal(descriptors_[which]);
-    if (made && !resized_) {
-      resized_.emplace(context_, std::vector<int>{SIGWINCH}, [this](int, const SignalSender&) {
-        for (const auto& [key, stream] : streams_) {
-          if (!stream->is_terminal || !stream->pipe.is_open()) continue;
-          copy_terminal_size(descriptors_[stream->console], stream->pipe.native_handle());
-        }
-      });
-    }
+    if (made) follow_terminal_size();
     return made;
+  }
+
+  void follow_terminal_size() {
+    if (resized_) return;
+    resized_.emplace(context_, std::vector<int>{SIGWINCH}, [this](int, const SignalSender&) {
+      for (const auto& [key, stream] : streams_) {
+        if (!stream->is_terminal || !stream->pipe.is_open()) continue;
+        copy_terminal_size(descriptors_[stream->console], stream->pipe.native_handle());
+      }
+    });
   }
 
   std::shared_ptr<Stream> find(LocalRank local_rank, bool err) const {
@@ -335,6 +408,7 @@ class OutputPump::Impl {
 
   void pass(Stream& stream, const Piece& piece) {
     stream.last.add(piece);
+    if (line_ && stream.is_stderr) line_(piece.text);
     if (stream.as_it_is) return;
     const auto& console = consoles_[stream.console];
     if (console && stream.heard) console->write(stream.speaker, stream.prefix, piece);
@@ -426,6 +500,7 @@ class OutputPump::Impl {
   // Not zeroed: that would touch pages that a silent job never uses.
   std::array<char, bounds::pump_read_bytes> buffer_;
   std::function<void()> flushed_;
+  std::function<void(std::string_view)> line_;  // see watch_stderr()
   asio::steady_timer flush_timer_;
   asio::steady_timer disk_timer_;
   AttemptFiles files_;
@@ -433,13 +508,14 @@ class OutputPump::Impl {
 };
 
 OutputPump::OutputPump(asio::io_context& context, HelperProcesses& side, int out, int err,
-                       bool timed)
-    : impl_(std::make_unique<Impl>(context, side, out, err, timed)) {}
+                       bool timed, const OutputCarried* before)
+    : impl_(std::make_unique<Impl>(context, side, out, err, timed, before)) {}
 
 OutputPump::~OutputPump() = default;
 
-void OutputPump::open_logs(const std::vector<WorkerSpec>& specs, Duration timeout) {
-  impl_->files().open(specs, timeout);
+void OutputPump::open_logs(const std::vector<WorkerSpec>& specs, Duration timeout,
+                           bool others_remain) {
+  impl_->files().open(specs, timeout, others_remain);
 }
 
 tl::expected<WorkerStreams, SpawnError> OutputPump::attach(const WorkerSpec& spec) {
@@ -457,6 +533,10 @@ void OutputPump::say(const std::string& text) {
 
 bool OutputPump::is_behind() const {
   return impl_->is_behind();
+}
+
+void OutputPump::watch_stderr(std::function<void(std::string_view)> line) {
+  impl_->watch_stderr(std::move(line));
 }
 
 void OutputPump::drain(LocalRank local_rank) {
@@ -477,6 +557,14 @@ std::optional<LastOutput> OutputPump::last_output(LocalRank local_rank) const {
 
 void OutputPump::close(LocalRank local_rank) {
   impl_->close(local_rank);
+}
+
+Result<OutputCarried> OutputPump::carried() const {
+  return impl_->carried();
+}
+
+void OutputPump::adopt(const std::vector<WorkerSpec>& specs, const OutputCarried& before) {
+  impl_->adopt(specs, before);
 }
 
 void OutputPump::flush(Duration timeout, std::function<void()> done) {

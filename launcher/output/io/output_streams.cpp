@@ -14,8 +14,15 @@
 
 namespace cpprun::io {
 
-void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout) {
-  finish();
+void AttemptFiles::open(const std::vector<WorkerSpec>& specs, Duration timeout,
+                        bool others_remain) {
+  if (!others_remain) finish();
+  if (writer_) earlier_.push_back(std::exchange(writer_, nullptr));
+  orders_.clear();
+  const auto unused =
+      std::ranges::partition(earlier_, [](const auto& each) { return each.use_count() > 1; });
+  for (auto& each : unused) end(std::move(each));
+  earlier_.erase(unused.begin(), unused.end());
   std::vector<LogWriter::File> orders;
   for (const auto& spec : specs) {
     for (const auto* plan : {&spec.out, &spec.err}) add(*plan, orders);
@@ -56,9 +63,13 @@ StreamFiles AttemptFiles::find(const StreamPlan& plan) {
 void AttemptFiles::finish() {
   std::erase_if(finished_, [](const auto& each) { return each->ended(); });
   orders_.clear();
-  if (!writer_) return;
-  writer_->end();
-  finished_.push_back(std::exchange(writer_, nullptr));
+  if (writer_) end(std::exchange(writer_, nullptr));
+  for (auto& each : std::exchange(earlier_, {})) end(std::move(each));
+}
+
+void AttemptFiles::end(std::shared_ptr<LogWriter> writer) {
+  writer->end();
+  finished_.push_back(std::move(writer));
 }
 
 bool AttemptFiles::all_written() const {
@@ -71,6 +82,22 @@ std::vector<std::string> AttemptFiles::give_up() {
     if (!each->ended()) places.push_back(each->place());
   }
   return places;
+}
+
+Result<std::optional<LogWriter::Carried>> AttemptFiles::carried() const {
+  if (!all_written()) return failure("the log files of the last round are still being written");
+  if (!earlier_.empty()) {
+    return failure("workers that were started earlier still write to their log files");
+  }
+  if (!writer_) return std::nullopt;
+  auto carried = writer_->carried();
+  if (!carried) return tl::unexpected<Error>(carried.error());
+  return *std::move(carried);
+}
+
+void AttemptFiles::adopt(const LogWriter::Carried& carried) {
+  for (std::size_t at = 0; at < carried.paths.size(); ++at) orders_[carried.paths[at]] = at;
+  writer_ = std::make_shared<LogWriter>(context_, carried, callbacks_);
 }
 
 namespace {

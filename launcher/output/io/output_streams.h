@@ -21,7 +21,9 @@
 #include "launcher/output/lines.h"
 #include "launcher/plan/plan.h"
 #include "proto/clock.h"
+#include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/file_writer_process.h"
 #include "rendezvous/io/stream_writer.h"
 
 namespace cpprun::io {
@@ -44,7 +46,8 @@ class AttemptFiles {
 
   // Opens the files of a new attempt within `timeout`. The previous attempt's files must be
   // finished.
-  void open(const std::vector<WorkerSpec>& specs, Duration timeout);
+  // `others_remain`: streams of earlier workers are still written to their files.
+  void open(const std::vector<WorkerSpec>& specs, Duration timeout, bool others_remain);
   StreamFiles find(const StreamPlan& plan);
   // The output is complete for this attempt.
   void finish();
@@ -53,14 +56,20 @@ class AttemptFiles {
   // Stops waiting. Returns the directories whose files are incomplete.
   std::vector<std::string> give_up();
 
+  // For another program in this process. A reason if files are not written as they should be.
+  Result<std::optional<LogWriter::Carried>> carried() const;
+  void adopt(const LogWriter::Carried& carried);
+
  private:
+  void end(std::shared_ptr<LogWriter> writer);
   void add(const StreamPlan& plan, std::vector<LogWriter::File>& orders);
 
   asio::io_context& context_;
   HelperProcesses& side_;
   LogWriter::Callbacks callbacks_;
-  std::shared_ptr<LogWriter> writer_;          // null if there are no files
-  std::map<std::string, std::size_t> orders_;  // index in `writer_`, by path
+  std::shared_ptr<LogWriter> writer_;                // null if there are no files
+  std::map<std::string, std::size_t> orders_;        // index in `writer_`, by path
+  std::vector<std::shared_ptr<LogWriter>> earlier_;  // that streams of earlier workers use
   std::vector<std::shared_ptr<LogWriter>> finished_;
 };
 
@@ -75,6 +84,7 @@ struct WorkerStream : std::enable_shared_from_this<WorkerStream> {
   std::string prefix;
   StreamFiles files;
   std::vector<std::string> duplicate_words;
+  bool is_stderr = false;
   bool is_terminal = false;       // the pipe is the master side of a pseudo-terminal
   bool as_it_is = false;          // every byte is passed at once, without a prefix
   bool heard = true;              // shown on the console
@@ -111,6 +121,19 @@ class Console {
   // The caller keeps ownership of `descriptor`.
   Console(asio::io_context& context, int descriptor, Callbacks callbacks)
       : writer_(context, descriptor, std::move(callbacks)) {}
+
+  // As another program in this process left it, which a console of the same stream continues.
+  struct Carried {
+    std::string queue = {};
+    std::optional<int> inside = {};
+    std::optional<FileWriterProcess::Carried> writer = {};  // if the stream is a file
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const { return {writer_.queued(), mux_.state(), {}}; }
+  void resume(const Carried& carried) {
+    mux_.resume(carried.inside);
+    writer_.write(carried.queue);
+  }
 
   // Writes as much as the reader takes now, and queues the rest.
   void write(int speaker, std::string_view prefix, const Piece& piece);

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "launcher/plan/devices.h"
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 #include "rendezvous/io/program.h"

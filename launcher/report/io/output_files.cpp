@@ -15,9 +15,10 @@
 #include <system_error>
 #include <utility>
 
+#include "launcher/output/bounds.h"
 #include "launcher/output/io/log_dir.h"
 #include "launcher/plan/io/host.h"
-#include "proto/bounds.h"
+#include "launcher/report/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"
 
@@ -98,6 +99,24 @@ Result<EventFile> EventFile::open(const std::string& path, HelperProcesses& side
   return events;
 }
 
+EventFile::Carried EventFile::carried() const {
+  Carried carried{.path = path_, .at_hand = at_hand_.get(), .lost = lost_, .is_over = is_over_};
+  if (process_) carried.process = process_->carried();
+  if (service_) carried.queue = service_->writer.queued();
+  return carried;
+}
+
+EventFile EventFile::adopt(Carried carried) {
+  EventFile events;
+  events.path_ = std::move(carried.path);
+  events.at_hand_.reset(carried.at_hand);
+  if (carried.process) events.process_ = FileWriterProcess::adopt(*carried.process);
+  events.queue_before_ = std::move(carried.queue);
+  events.lost_ = static_cast<std::size_t>(carried.lost);
+  events.is_over_ = carried.is_over;
+  return events;
+}
+
 void EventFile::serve(asio::io_context& context, Tell tell) {
   if (!*this) return;
   const NonBlockingWriter::Callbacks callbacks{
@@ -107,6 +126,7 @@ void EventFile::serve(asio::io_context& context, Tell tell) {
   service_.reset(new Service{.writer{context, descriptor(), callbacks, /*of_lines=*/!process_},
                              .timer = asio::steady_timer(context),
                              .tell = std::move(tell)});
+  service_->writer.write(std::exchange(queue_before_, {}));
   if (!process_) return;
   process_->listen(context, {.trouble = [this](std::size_t, int error) { report_error(error); },
                              .ended = [this] { process_ended(); }});
@@ -272,6 +292,17 @@ Result<OutputFiles> OutputFiles::open(const std::string& report_path,
     output_files.events_ = std::move(*opened);
   }
   return output_files;
+}
+
+OutputFiles OutputFiles::adopt(Carried carried, HelperProcesses& side) {
+  OutputFiles files;
+  files.report_path_ = std::move(carried.report_path);
+  files.report_name_ = std::move(carried.report_name);
+  files.announced_ = std::move(carried.announced);
+  files.side_ = &side;
+  if (files.keeps_report()) files.own_ = own_streams();
+  files.events_ = EventFile::adopt(std::move(carried.events));
+  return files;
 }
 
 Result<void> OutputFiles::try_report() {

@@ -7,6 +7,7 @@
 #include <asio/steady_timer.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -40,6 +41,19 @@ class EventFile {
   // Opens for appending. Fails for a pipe without a reader and for a disk that does not respond.
   static Result<EventFile> open(const std::string& path, HelperProcesses& side);
 
+  // Its writing continues when another program is executed in this process: what it needs.
+  struct Carried {
+    std::string path = {};
+    int at_hand = -1;
+    std::optional<FileWriterProcess::Carried> process = {};
+    std::string queue = {};
+    std::uint64_t lost = 0;
+    bool is_over = false;
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const;
+  static EventFile adopt(Carried carried);
+
   explicit operator bool() const { return !is_over_ && (at_hand_ || process_); }
 
   // Starts writing. `tell` gets one message for each problem when it begins. The object must not be
@@ -72,6 +86,7 @@ class EventFile {
   FileDescriptor at_hand_;                      // what this process writes itself
   std::unique_ptr<FileWriterProcess> process_;  // or the process that writes it
   std::unique_ptr<Service> service_;
+  std::string queue_before_;  // of another program, until serve()
   std::size_t lost_ = 0;
   bool finishing_ = false;
   bool is_over_ = false;  // nothing is written from here on
@@ -94,6 +109,19 @@ class OutputFiles {
   // Checks whether events could be written there. Leaves nothing behind.
   static Result<void> try_events(const std::string& path, HelperProcesses& side);
 
+  // As in EventFile.
+  struct Carried {
+    std::string report_path = {};
+    std::string report_name = {};
+    std::string announced = {};
+    EventFile::Carried events = {};
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const { return {report_path_, report_name_, announced_, events_.carried()}; }
+  static OutputFiles adopt(Carried carried, HelperProcesses& side);
+  // The report is not being written.
+  bool is_idle() const { return !desk_ || desk_->is_idle(); }
+
   bool keeps_events() const { return bool(events_); }
   bool keeps_report() const { return !report_path_.empty(); }
   // The event loop runs from now on; see EventFile::serve. Call `finish_events` at the end.
@@ -102,6 +130,10 @@ class OutputFiles {
 
   // Identifies this node in the events; call once before the first.
   void begin(EventSource source) { event_log_.emplace(std::move(source)); }
+  // Another program in this process has written the events of that round so far.
+  void resume_round(const link::Sealed& sealed) {
+    if (event_log_) (void)event_log_->line(WallTime{}, events::RoundSealed{sealed, {}});
+  }
   // The line for an event at that time; empty before `begin`.
   std::string line(WallTime time, const events::Event& event);
   // Appends a line. If lines were dropped before it, an EventsLost line comes first.

@@ -26,10 +26,11 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/workers/bounds.h"
 #include "launcher/workers/io/process_tree.h"
 #include "launcher/workers/io/signals.h"
 #include "launcher/workers/io/spawn.h"
-#include "proto/bounds.h"
+#include "launcher/workers/io/warm_parent.h"
 #include "proto/signal_names.h"
 #include "proto/text.h"
 
@@ -71,6 +72,7 @@ class WorkerProcesses::Impl {
         limits_{.open_files = terms.open_files,
                 .mark = terms.job_processes.mark,
                 .niceness = terms.niceness,
+                .is_traceable = terms.are_traceable,
                 .inherited = std::move(terms.environment),
                 .signals = {}},
         job_processes_(std::move(terms.job_processes)),
@@ -82,10 +84,17 @@ class WorkerProcesses::Impl {
             [this](std::vector<TreeProcess> seen) { callbacks_.tree_seen(std::move(seen)); }) {
     unrelated_below_ = ::getpid() == 1 || has_descendants();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (!terms.warm_modules.empty()) {
+      warm_.emplace(context, limits_, std::move(terms.warm_modules),
+                    WarmParent::Callbacks{[this](int pid) { spare(pid); }, callbacks_.note});
+    }
     await_children();
   }
 
   ~Impl() {
+    // From now on the warm parent is one of those that are killed and reaped below.
+    if (warm_ && std::erase(spared_, warm_->pid()) > 0) is_deserted_ = false;
+    warm_.reset();
     if (is_deserted_) return;
     for (const auto& [local_rank, worker] : workers_) ::kill(-worker->pid, SIGKILL);
     for (const int pid : others_left()) kill_descendant(pid);
@@ -101,25 +110,61 @@ class WorkerProcesses::Impl {
     }
   }
 
-  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
-    // From now on our descendants belong to the new attempt, and an earlier sweep must not touch
-    // them.
-    sweeping_ = false;
-    is_deserted_ = false;
-    tree_.forget();
+  Result<Carried> carried() const {
+    if (sweeps_ > 0 || sweeping_) return failure("the processes of a worker are being ended");
+    Carried carried{.spared = spared_, .unrelated_below = unrelated_below_};
+    for (const auto& [local_rank, worker] : workers_) {
+      carried.workers.push_back({local_rank, worker->pid, worker->ended});
+    }
+    if (warm_) carried.warm_parent = warm_->pid();
+    return carried;
+  }
+
+  void adopt(const Carried& carried, const std::vector<WorkerSpec>& specs) {
+    spared_ = carried.spared;
+    unrelated_below_ = carried.unrelated_below;
+    for (const Carried::Worker& each : carried.workers) {
+      if (!each.has_exited) {
+        // Not reaped yet, so the pid is still its own.
+        const auto held = static_cast<int>(::syscall(SYS_pidfd_open, each.pid, 0));
+        add_worker(each.local_rank, Child{.pid = each.pid, .pidfd = held});
+        continue;
+      }
+      const auto worker = std::make_shared<Worker>(context_, Child{.pid = each.pid});
+      worker->ended = true;
+      workers_[each.local_rank] = worker;
+    }
+    // Its line to the other program is closed.
+    if (carried.warm_parent > 0) ::kill(carried.warm_parent, SIGKILL);
+    begin_round(specs);
+    // Orphans may have died while no handler was set.
+    asio::post(context_, [this] { reap_orphans(); });
+  }
+
+  void begin_round(const std::vector<WorkerSpec>& specs) {
     // By now our own handlers are among them.
     if (limits_.signals.empty()) limits_.signals = changed_signals();
-    auto child = spawn_process(spec, streams.out, streams.err, limits_);
+    if (warm_) warm_->begin_round(specs);
+  }
+
+  Spawned spawn(const WorkerSpec& spec, const WorkerStreams& streams) {
+    begin_attempt();
+    if (limits_.signals.empty()) limits_.signals = changed_signals();
+    const auto child = spawn_process(spec, streams.out, streams.err, limits_);
     if (!child) return tl::unexpected(child.error());
-    auto worker = std::make_shared<Worker>(context_, *child);
-    workers_[spec.local_rank] = worker;
-    if (worker->end.is_open()) {
-      await_end(spec.local_rank, worker);
-    } else {
-      // SIGCHLD reports the exit, unless it came before this worker was registered.
-      asio::post(context_, [this] { look_at_ends(); });
-    }
-    return worker->pid;
+    return add_worker(spec.local_rank, *child);
+  }
+
+  void start(const WorkerSpec& spec, const WorkerStreams& streams,
+             std::function<void(const Spawned&)> done) {
+    if (!warm_) return done(spawn(spec, streams));
+    begin_attempt();
+    warm_->fork(spec, streams.out, streams.err,
+                [this, spec, streams, done = std::move(done)](const WarmParent::Forked& forked) {
+                  if (forked.error) return done(tl::unexpected(*forked.error));
+                  if (!forked.child) return done(spawn(spec, streams));
+                  done(add_worker(spec.local_rank, *forked.child));
+                });
   }
 
   void signal_group(LocalRank local_rank, int signal) {
@@ -182,6 +227,7 @@ class WorkerProcesses::Impl {
     ::kill(-worker->pid, SIGKILL);
     reap(worker->pid);
     workers_.erase(found);
+    ++sweeps_;
     look_at_group(local_rank, worker, bounds::sweep_look_first);
     reap_orphans();
   }
@@ -210,6 +256,26 @@ class WorkerProcesses::Impl {
     asio::posix::stream_descriptor end;  // a pidfd: readable once the process has exited
     asio::steady_timer timer;
   };
+
+  // From now on our descendants belong to the new attempt, and an earlier sweep must not touch
+  // them.
+  void begin_attempt() {
+    sweeping_ = false;
+    is_deserted_ = false;
+    tree_.forget();
+  }
+
+  int add_worker(LocalRank local_rank, const Child& child) {
+    auto worker = std::make_shared<Worker>(context_, child);
+    workers_[local_rank] = worker;
+    if (worker->end.is_open()) {
+      await_end(local_rank, worker);
+    } else {
+      // SIGCHLD reports the exit, unless it came before this worker was registered.
+      asio::post(context_, [this] { look_at_ends(); });
+    }
+    return worker->pid;
+  }
 
   void await_end(LocalRank local_rank, const std::shared_ptr<Worker>& worker) {
     worker->end.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -267,7 +333,10 @@ class WorkerProcesses::Impl {
     const bool only_zombies =
         !empty && pause >= bounds::sweep_look_max && !group_has_living(worker->pid);
     if (empty || only_zombies) {
-      asio::post(context_, [this, local_rank] { callbacks_.group_gone(local_rank); });
+      asio::post(context_, [this, local_rank] {
+        --sweeps_;
+        callbacks_.group_gone(local_rank);
+      });
       return;
     }
     worker->timer.expires_after(pause);
@@ -279,7 +348,8 @@ class WorkerProcesses::Impl {
 
   void look_at_node(std::function<void()> done, Duration pause) {
     reap_orphans();
-    const auto left = others_left();
+    auto left = others_left();
+    std::erase_if(left, [this](int pid) { return is_of_running_worker(pid); });
     if (left.empty()) {
       asio::post(context_, std::move(done));
       return;
@@ -291,6 +361,22 @@ class WorkerProcesses::Impl {
     node_timer_.async_wait([this, done = std::move(done), next](const asio::error_code& error) {
       if (!error && sweeping_) look_at_node(done, next);
     });
+  }
+
+  // Started by a worker that runs, or in its session.
+  bool is_of_running_worker(int pid) const {
+    const auto runs = [this](int leader) {
+      return std::ranges::any_of(workers_, [leader](const auto& each) {
+        return !each.second->ended && each.second->pid == leader;
+      });
+    };
+    for (int ancestor = pid; ancestor > 1 && ancestor != ::getpid();) {
+      const auto stat = read_stat(ancestor);
+      if (!stat) return false;
+      if (runs(ancestor) || runs(stat->session)) return true;
+      ancestor = stat->parent;
+    }
+    return false;
   }
 
   // All our descendants except spared ones, unrelated ones and workers that are not swept yet. When
@@ -392,6 +478,7 @@ class WorkerProcesses::Impl {
   void reap_orphan(int pid) {
     reap(pid);
     if (side_ != nullptr) side_->reaped(pid);
+    if (warm_) warm_->reaped(pid);
     // The pid may be reused by a process that must not be spared.
     if (std::erase(spared_, pid) > 0 && callbacks_.spared_ended) {
       asio::post(context_, [this, pid] { callbacks_.spared_ended(pid); });
@@ -404,11 +491,13 @@ class WorkerProcesses::Impl {
   WorkerLimits limits_;
   JobProcesses job_processes_;
   HelperProcesses* side_;
+  std::optional<WarmParent> warm_;
   bool unrelated_below_ = false;  // our descendants may include unrelated processes
   std::map<LocalRank, std::shared_ptr<Worker>> workers_;  // until their sweep has begun
   asio::signal_set child_signal_;
   asio::steady_timer node_timer_;
   EndingTree tree_;
+  int sweeps_ = 0;         // of workers' groups, under way
   bool sweeping_ = false;  // until a worker is started, even if a process could not be killed
   // No process was found, and only a worker's descendants can start more. So no further search is
   // needed until a worker is started.
@@ -422,9 +511,26 @@ WorkerProcesses::WorkerProcesses(asio::io_context& context, Callbacks callbacks,
 
 WorkerProcesses::~WorkerProcesses() = default;
 
-tl::expected<int, SpawnError> WorkerProcesses::spawn(const WorkerSpec& spec,
-                                                     const WorkerStreams& streams) {
+Result<WorkerProcesses::Carried> WorkerProcesses::carried() const {
+  return impl_->carried();
+}
+
+void WorkerProcesses::adopt(const Carried& carried, const std::vector<WorkerSpec>& specs) {
+  impl_->adopt(carried, specs);
+}
+
+void WorkerProcesses::begin_round(const std::vector<WorkerSpec>& specs) {
+  impl_->begin_round(specs);
+}
+
+WorkerProcesses::Spawned WorkerProcesses::spawn(const WorkerSpec& spec,
+                                                const WorkerStreams& streams) {
   return impl_->spawn(spec, streams);
+}
+
+void WorkerProcesses::start(const WorkerSpec& spec, const WorkerStreams& streams,
+                            std::function<void(const Spawned&)> done) {
+  impl_->start(spec, streams, std::move(done));
 }
 
 void WorkerProcesses::signal_group(LocalRank local_rank, int signal) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,9 @@
 #include "launcher/workers/supervisor.h"
 #include "proto/link/message.h"
 #include "proto/rank.h"
+#include "proto/result.h"
 #include "rendezvous/io/helper_processes.h"
+#include "rendezvous/logging.h"
 
 namespace cpprun::io {
 
@@ -45,6 +48,7 @@ class WorkerProcesses {
     std::function<void(LocalRank)> group_gone;
     std::function<void(std::vector<TreeProcess>)> tree_seen = {};  // see watch_tree()
     std::function<void(int pid)> spared_ended = {};                // a spared child has exited
+    std::function<void(const std::string& text, LogLevel level)> note = {};  // about warm workers
   };
 
   // How workers are started and identified.
@@ -55,6 +59,9 @@ class WorkerProcesses {
     // Our helper processes, which no sweep may kill. They are notified when one is reaped here.
     HelperProcesses* side;
     Environment environment;  // cpprun's own, as it was at its start
+    bool are_traceable;       // see WorkerLimits
+    // --warm: workers are forked from a process that has imported these. Empty: they are executed.
+    std::vector<std::string> warm_modules;
   };
 
   // Makes this process a child subreaper. `spared` are children that no sweep may kill (the
@@ -68,9 +75,36 @@ class WorkerProcesses {
   WorkerProcesses(const WorkerProcesses&) = delete;
   WorkerProcesses& operator=(const WorkerProcesses&) = delete;
 
+  // The processes stay when another program is executed in this process: what it needs.
+  struct Carried {
+    struct Worker {
+      LocalRank local_rank{};
+      int pid = 0;
+      bool has_exited = false;  // and `exited` was called; not swept yet
+      friend bool operator==(const Worker&, const Worker&) = default;
+    };
+    std::vector<Worker> workers = {};
+    std::vector<int> spared = {};
+    bool unrelated_below = false;
+    int warm_parent = 0;  // 0: there is none
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  // A reason if a worker is being swept.
+  Result<Carried> carried() const;
+  // Continues with the workers of `carried`, which have these specs. Before any other call.
+  void adopt(const Carried& carried, const std::vector<WorkerSpec>& specs);
+
+  // Workers like these are about to be started.
+  void begin_round(const std::vector<WorkerSpec>& specs);
+
   // Starts one worker and returns its pid once the program is executed. On failure returns the
   // stage that failed; then no process is left. `exited` follows exactly once.
-  tl::expected<int, SpawnError> spawn(const WorkerSpec& spec, const WorkerStreams& streams);
+  using Spawned = tl::expected<int, SpawnError>;
+  Spawned spawn(const WorkerSpec& spec, const WorkerStreams& streams);
+  // The same, but a warm worker if possible. Then `done` is called from the event loop; until then
+  // the streams must stay open.
+  void start(const WorkerSpec& spec, const WorkerStreams& streams,
+             std::function<void(const Spawned&)> done);
 
   // To every process in that worker's group. No effect if the worker has exited.
   void signal_group(LocalRank local_rank, int signal);
@@ -96,7 +130,7 @@ class WorkerProcesses {
   // After `exited`: kills the rest of its group, reaps it, then calls `group_gone`.
   void sweep(LocalRank local_rank);
 
-  // Kills every remaining descendant of the workers, then calls `done`.
+  // Kills every remaining descendant of workers that have exited, then calls `done`.
   void sweep_node(std::function<void()> done);
 
   // Exempts a child of ours and its descendants from every sweep.

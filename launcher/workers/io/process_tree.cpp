@@ -21,7 +21,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "launcher/workers/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 

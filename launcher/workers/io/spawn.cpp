@@ -33,6 +33,7 @@ struct ChildPlan {
   const rlimit* open_files = nullptr;
   const rlimit* mark = nullptr;
   const int* niceness = nullptr;
+  bool is_traceable = false;
   const int* signals = nullptr;  // to be reset to their defaults
   std::size_t signal_count = 0;
   const cpu_set_t* cpus = nullptr;  // nullptr: cpprun's own set
@@ -90,6 +91,8 @@ CPPRUN_BARE void take_steps(ChildPlan& plan) {
   if (plan.open_files != nullptr) ::setrlimit(RLIMIT_NOFILE, plan.open_files);
   if (plan.mark != nullptr) ::setrlimit(RLIMIT_RTTIME, plan.mark);
   if (plan.niceness != nullptr) ::setpriority(PRIO_PROCESS, 0, *plan.niceness);
+  // Survives exec, and is not inherited. Fails in a kernel without Yama, where it is not needed.
+  if (plan.is_traceable) ::prctl(PR_SET_PTRACER, static_cast<unsigned long>(plan.parent), 0, 0, 0);
   plan.stage = SpawnStage::exec;
   reset_signals(plan);
   ::execve(plan.path, plan.argv, plan.variables);
@@ -190,6 +193,7 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
     plan.mark = &mark;
   }
   plan.niceness = limits.niceness ? &*limits.niceness : nullptr;
+  plan.is_traceable = limits.is_traceable;
   plan.signals = limits.signals.data();
   plan.signal_count = limits.signals.size();
   const auto mask = cpu_mask_of(spec.cpus);

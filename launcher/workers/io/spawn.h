@@ -27,7 +27,9 @@ struct WorkerLimits {
   std::optional<rlimit> open_files;  // none: ours
   std::optional<WorkerMark> mark;    // identifies it and its descendants
   std::optional<int> niceness;       // none: ours
-  Environment inherited;             // overridden by the spec's variables
+  // Lets cpprun and its helper processes ptrace it where Yama allows that only to its ancestors.
+  bool is_traceable = false;
+  Environment inherited;  // overridden by the spec's variables
   // The signals reset to their defaults. Determined once: there are 64 signals and many workers.
   std::vector<int> signals = changed_signals();
 };

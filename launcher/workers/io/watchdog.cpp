@@ -29,8 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/workers/bounds.h"
 #include "launcher/workers/io/process_tree.h"
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/event_loop.h"
 #include "rendezvous/io/file_descriptor.h"
@@ -303,12 +303,20 @@ bool await(const FileDescriptor& pipe, short events, Duration timeout) {
   return true;
 }
 
-// Null if there is no memory for it.
-std::shared_ptr<std::atomic<bool>> make_shared_flag() {
-  void* const page = ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+// A file in memory, which outlives the program that has created it. Empty if there is no memory.
+FileDescriptor make_flag_file() {
+  FileDescriptor file(::memfd_create("cpprun-fence", MFD_CLOEXEC));
+  if (file && ::ftruncate(file.get(), sizeof(std::atomic<bool>)) != 0) file.reset();
+  return file;
+}
+
+// Null if it cannot be mapped. A new file is all zeros, which is the flag's initial value.
+std::shared_ptr<std::atomic<bool>> flag_in(const FileDescriptor& file) {
+  if (!file) return nullptr;
+  void* const page =
+      ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (page == MAP_FAILED) return nullptr;
-  return {new (page) std::atomic<bool>(false),
+  return {static_cast<std::atomic<bool>*>(page),
           [](std::atomic<bool>* flag) { ::munmap(flag, sizeof *flag); }};
 }
 
@@ -318,9 +326,23 @@ Result<Watchdog> Watchdog::start(const JobProcesses& job_processes,
                                  std::vector<std::string> directories) {
   const auto what = directories.empty() ? Directories::known : Directories::to_be_made;
   Watchdog watchdog(job_processes, std::move(directories));
-  watchdog.fired_ = make_shared_flag();
+  watchdog.fired_file_ = make_flag_file();
+  watchdog.fired_ = flag_in(watchdog.fired_file_);
   const auto begun = watchdog.begin(what);
   if (!begun) return tl::unexpected<Error>(begun.error());
+  return watchdog;
+}
+
+Watchdog Watchdog::adopt(const JobProcesses& job_processes, Carried carried) {
+  Watchdog watchdog(job_processes, std::move(carried.directories));
+  watchdog.pid_ = carried.pid;
+  watchdog.pipe_.reset(carried.pipe);
+  watchdog.fired_file_.reset(carried.fired);
+  watchdog.fired_ = flag_in(watchdog.fired_file_);
+  watchdog.hangs_ = carried.hangs;
+  watchdog.groups_ = std::move(carried.groups);
+  watchdog.fence_ = carried.fence;
+  watchdog.door_ = std::move(carried.door);
   return watchdog;
 }
 

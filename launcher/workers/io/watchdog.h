@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "launcher/workers/io/process_tree.h"
 #include "proto/clock.h"
@@ -27,6 +28,24 @@ class Watchdog {
   // may hang.
   static Result<Watchdog> start(const JobProcesses& job_processes,
                                 std::vector<std::string> directories = {});
+
+  // The watchdog stays when another program is executed in this process: what that program needs.
+  struct Carried {
+    int pid = 0;
+    int pipe = -1;
+    int fired = -1;  // of the shared memory; -1: unavailable
+    std::vector<std::string> directories = {};
+    bool hangs = false;
+    std::set<int> groups = {};
+    std::optional<TimePoint> fence = {};
+    std::string door = {};
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  Carried carried() const {
+    return {pid_,   pipe_.get(), fired_file_.get(), directories_, hangs_ || answer_, groups_,
+            fence_, door_};
+  }
+  static Watchdog adopt(const JobProcesses& job_processes, Carried carried);
 
   Watchdog(Watchdog&& other) noexcept = default;
   Watchdog& operator=(Watchdog&&) = delete;
@@ -88,6 +107,7 @@ class Watchdog {
   std::set<int> groups_;
   std::optional<TimePoint> fence_;
   std::string door_;
+  FileDescriptor fired_file_;                 // of fired_
   std::shared_ptr<std::atomic<bool>> fired_;  // shared memory; null: unavailable
 };
 

@@ -52,7 +52,9 @@ Result<OpenSsl> open_openssl(std::string_view purpose) {
 #undef CPPRUN_OPENSSL_FIND
   if (missing != nullptr) {
     return failure(
-        fmt::format("the OpenSSL of this machine ({}) has no {}", library_name, missing));
+        fmt::format("the OpenSSL of this machine ({}) lacks the function {}; install OpenSSL 3 "
+                    "(package libssl3 on Debian and Ubuntu, openssl-libs on others)",
+                    library_name, missing));
   }
   // Neither openssl.cnf nor exit handlers are wanted here.
   if (functions.OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr) !=

@@ -25,6 +25,7 @@ class LinkSecurity {
   explicit LinkSecurity(Secrets secrets) : secrets_(std::move(secrets)) {}
 
   bool has_secret() const { return !secrets_.empty(); }
+  const Secrets& secrets() const { return secrets_; }
   // For outgoing links, with the first secret. Null if there is none.
   Result<std::shared_ptr<SecureContext>> for_dialing();
   // For incoming links, with any of the secrets. Null if there is none.

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/text.h"
 #include "rendezvous/io/secure_connection.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/client/bounds.h"
 #include "rendezvous/io/link_channel.h"
 
 namespace cpprun {

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 #include "proto/sniff.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/http_routes.h"
 #include "rendezvous/coordinator/io/coordinator_ports.h"
@@ -126,7 +127,7 @@ void CoordinatorServer::recover(JobRecord record, std::optional<std::string> sto
   const auto replayed = store_log ? replay(job, record.round, *store_log) : Result<void>();
   if (!replayed) {
     callbacks_.note(note_of({.line = fmt::format("job \"{}\": cannot restore the store of its "
-                                                 "round: {}",
+                                                 "round from its log: {}",
                                                  job, replayed.error().reason),
                              .level = LogLevel::warning}));
   }
@@ -138,9 +139,96 @@ Result<void> CoordinatorServer::replay(const std::string& job, RoundNumber round
                                        std::string_view log) {
   if (auto begun = begin_replica(job, round); !begun) return begun;
   if (auto heard = add_to_replica(job, log); !heard) return heard;
-  if (!replicas_.at(job)->replay->is_whole()) return failure("its log is incomplete");
+  if (!replicas_.at(job)->replay->is_whole()) return failure("the log of the store is incomplete");
   replica_is_whole(job);
   return {};
+}
+
+std::optional<CarriedCoordinator> CoordinatorServer::carried() {
+  const auto jobs = coordinator_.machine().jobs_after("", 1);
+  if (jobs.empty() || !connections_.is_idle()) return std::nullopt;
+  const std::string job = jobs.front()->terms().id;
+  const ListenerId port = job_ports_.at(job).listener;
+  CarriedCoordinator carried{.port = connections_.sockets_of(port),
+                             .hosts = listen_.hosts,
+                             .record = record_bytes(coordinator_.machine(), job, moment()),
+                             .store_was_asked = store_was_asked_};
+  if (local_port_.host) carried.local_port = connections_.sockets_of(local_port_.listener);
+  if (door_) {
+    carried.door = door_->descriptor();
+    carried.door_path = door_->path();
+  }
+  StoreLog image;
+  bool is_shown = false;
+  connections_.with_sessions([&](StoreSessions& sessions) {
+    std::vector<std::pair<ListenerId, bool>> ports = {{port, false}};
+    if (local_port_.host) ports.emplace_back(local_port_.listener, true);
+    for (const auto& [each, is_local] : ports) {
+      if (!sessions.can_be_shown(each.value)) return;
+    }
+    routes_.show(job, image);
+    for (const auto& [each, is_local] : ports) {
+      sessions.show(each.value, [&](const StoreSessions::Shown& shown) {
+        image.add({.kind = StoreRecord::Kind::session,
+                   .client = shown.id,
+                   .flags = shown.conversation,
+                   .key = shown.inbox,
+                   .bytes = shown.outbox});
+        if (shown.socket < 0) return;  // it comes through a link
+        carried.clients.push_back(
+            {shown.id, shown.socket, shown.peer, shown.conversation, is_local});
+      });
+    }
+    is_shown = true;
+  });
+  if (!is_shown || carried.record.empty()) return std::nullopt;
+  write_contents(coordinator_.machine().store(job), image);
+  if (image.is_lost()) return std::nullopt;
+  carried.store = image.take();
+  return carried;
+}
+
+Result<int> CoordinatorServer::resume(const CarriedCoordinator& carried) {
+  auto record = read_job_record(carried.record, moment());
+  if (!record) return failure("the job's record " + record.error().reason);
+  const std::string job = record->job();
+  const RoundNumber round = record->round;
+  const LinkId first = links_before(*record);
+  tell(Coordinator::Recovered{*std::move(record), first, /*has_store=*/true});
+  store_was_asked_ = carried.store_was_asked;
+  int local_port = 0;
+  if (!carried.local_port.empty()) {
+    const auto opened = open_local_store({.adopted = carried.local_port});
+    if (!opened) return opened;
+    local_port = *opened;
+  }
+  const ListenerId port = job_ports_.at(job).listener;
+  StoreReplay replay({.connections = connections_,
+                      .routes = routes_,
+                      .listener = port,
+                      .store = coordinator_.machine().store(job),
+                      .job = job,
+                      .round = round});
+  const auto of_local_port = [&](void (StoreSessions::*step)(std::uint32_t)) {
+    if (!local_port_.host) return;
+    connections_.with_sessions(
+        [&](StoreSessions& sessions) { (sessions.*step)(local_port_.listener.value); });
+  };
+  of_local_port(&StoreSessions::begin_replay);
+  for (const CarriedCoordinator::Client& each : carried.clients) {
+    const auto here = connections_.adopt(each.is_local ? local_port_.listener : port, each.socket,
+                                         each.peer, each.conversation);
+    if (!here) return failure("a connection of a worker to its store: " + here.error().reason);
+    replay.adopt(each.id, *here);
+  }
+  if (auto heard = replay.hear(carried.store); !heard) {
+    return failure("the job's store: " + heard.error().reason);
+  }
+  replay.end();
+  of_local_port(&StoreSessions::end_replay);
+  if (coordinator_.machine().find(job)->terms().store_is_local) logs_.begin(job, round);
+  if (door_ && carried.door >= 0) door_->adopt(carried.door, carried.door_path);
+  return local_port;
 }
 
 // Reserves a link number for each node of the record until it reconnects on its own link. That link
@@ -377,7 +465,11 @@ void CoordinatorServer::perform(const Coordinator::Action& action) {
   };
   std::visit(
       Overloaded{
-          [&](const coordinator::Say&) { when_it_is_kept(); },
+          [&](const coordinator::Say& said) {
+            const bool restarts = std::holds_alternative<link::RestartWorker>(said.message);
+            if (restarts && callbacks_.worker_restarted) callbacks_.worker_restarted();
+            when_it_is_kept();
+          },
           [&](const coordinator::HangUp&) { when_it_is_kept(); },
           [this](const coordinator::ResetStore& reset) { reset_store(reset); },
           [this](const coordinator::OpenStore& opened) { open_store(opened.job, opened.is_local); },
@@ -537,7 +629,7 @@ void CoordinatorServer::adopt_secure(FileDescriptor socket, const PeerAddress& p
     // client sees the connection closed.
     (void)::send(socket.get(), no_secret_here.data(), no_secret_here.size(),
                  MSG_NOSIGNAL | MSG_DONTWAIT);
-    return refuse(peer, "the client uses a secret, but this side has none (--secret-file)");
+    return refuse(peer, "the client uses a secret, but the server has none (--secret-file)");
   }
   if (auto stream = stream_of(std::move(socket), peer)) {
     tls_acceptor_->adopt(*std::move(stream), peer, std::move(first_bytes));
@@ -565,7 +657,7 @@ void CoordinatorServer::refuse_open_link(int socket, const PeerAddress& peer) {
           "~/.config/cpprun/secret"});
   // If that cannot be sent, the client sees the connection closed.
   (void)::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  refuse(peer, "the client has no secret, but this side requires one");
+  refuse(peer, "the client has no secret, but the server requires one");
 }
 
 void CoordinatorServer::begin_link(const std::shared_ptr<LinkChannel>& channel,
@@ -688,9 +780,9 @@ void CoordinatorServer::note_asked(const std::string& job) {
   if (its != nullptr && !its->rounds().time().training()) tell(Coordinator::StoreAsked{job});
 }
 
-Result<int> CoordinatorServer::open_local_store() {
+Result<int> CoordinatorServer::open_local_store(const ListenOptions& options) {
   auto host = std::make_unique<LocalPort>(*this, job_ports_.begin()->first);
-  const auto listening = connections_.listen(*host, {.host = "127.0.0.1", .port = 0});
+  const auto listening = connections_.listen(*host, options);
   if (!listening) return tl::unexpected<Error>(listening.error());
   host->set_port(listening->port);
   local_port_ = {std::move(host), listening->id};

@@ -23,6 +23,7 @@
 #include "rendezvous/coordinator/coordinator.h"
 #include "rendezvous/coordinator/held_messages.h"
 #include "rendezvous/coordinator/http_routes.h"
+#include "rendezvous/coordinator/io/carried_coordinator.h"
 #include "rendezvous/coordinator/io/node_streams.h"
 #include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/coordinator/io/store_logs.h"
@@ -64,6 +65,8 @@ class CoordinatorServer : public ReplicatedCoordinator {
     std::function<void(const coordinator::NodeChange&)> node_changed = {};
     // A round has ended and another follows: the failure that ended it.
     std::function<void(const link::Failure&)> round_over = {};
+    // A worker is restarted alone, which uses a restart of the job.
+    std::function<void()> worker_restarted = {};
     // A command of an operator and its result.
     std::function<void(const coordinator::Answered&)> ordered = {};
     // Describes an action for that job as an event, or returns nothing. Used by a daemon.
@@ -122,6 +125,13 @@ class CoordinatorServer : public ReplicatedCoordinator {
   void kept(CommitSource source, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
 
+  // With `options.only`, for another program in this process: what it needs to continue. Nothing if
+  // a request of a store client is half done, or if a command is still to be answered: retry.
+  std::optional<CarriedCoordinator> carried();
+  // The other side: open() with the port of `carried`, and then this, before any other call.
+  // Returns the port for local workers; 0: there is none.
+  Result<int> resume(const CarriedCoordinator& carried);
+
   // After open() with `stands_by`: the latest record of the job's coordinator, and whether the
   // agent in this process votes for this standby (Coordinator::VoteRequest).
   void succeed(JobRecord record);
@@ -160,7 +170,7 @@ class CoordinatorServer : public ReplicatedCoordinator {
   void close_door() { door_.reset(); }
   // Opens the hosted job's store for the workers of this machine, when stores are local: a loopback
   // port for processes of this user only. Returns the port.
-  Result<int> open_local_store();
+  Result<int> open_local_store(const ListenOptions& options = {.host = "127.0.0.1"});
   // Keeps an event, a JSON object as in docs/events.md, and sends it to the clients that watch
   // events.
   void tell_event(const std::string& line, const std::string& owner = {});

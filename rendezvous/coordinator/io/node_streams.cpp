@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 

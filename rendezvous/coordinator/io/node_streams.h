@@ -15,6 +15,7 @@
 #include "proto/clock.h"
 #include "proto/rank.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/io/connection_set.h"
 #include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/store_log.h"

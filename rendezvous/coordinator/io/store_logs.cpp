@@ -87,12 +87,17 @@ bool StoreImage::go_on() {
   return next_shard_ == Store::shard_count;
 }
 
+void write_contents(const Store& store, StoreLog& image) {
+  Writer writer(image);
+  for (std::size_t shard = 0; shard < Store::shard_count; ++shard) store.show_shard(shard, writer);
+}
+
 namespace {
 
 using RecordKind = StoreRecord::Kind;
 
 tl::unexpected<Error> unknown_client(const StoreRecord& record) {
-  return failure(fmt::format("a record of kind {} of client {}, which was never opened",
+  return failure(fmt::format("a record of kind {} is about client {}, which was never opened",
                              static_cast<int>(record.kind), record.client.value));
 }
 
@@ -186,12 +191,12 @@ Result<void> StoreReplay::on(StoreSessions& sessions, StoreRecord record) {
     case RecordKind::session:
       return on_client(sessions, record);
   }
-  return failure("a record of unknown kind");
+  return failure("a record has an unknown kind");
 }
 
 Result<void> StoreReplay::open(const StoreRecord& record) {
   const auto peer = peer_of(record.key);
-  if (!peer) return failure("a record with an invalid address");
+  if (!peer) return failure("a record has an invalid address");
   auto& streams = nodes_[record.node];
   if (streams == nullptr) {
     streams = place_.routes.of({place_.job, place_.round, record.node}, *peer);
@@ -217,7 +222,7 @@ Result<void> StoreReplay::on_client(StoreSessions& sessions, const StoreRecord& 
   const Client client = found->second;
   const auto must = [&record](bool is_right) -> Result<void> {
     if (is_right) return {};
-    return failure(fmt::format("a record of kind {} that contradicts earlier records",
+    return failure(fmt::format("a record of kind {} contradicts earlier records",
                                static_cast<int>(record.kind)));
   };
   StoreRecord of_stream = record;

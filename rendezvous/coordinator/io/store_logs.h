@@ -57,6 +57,9 @@ class StoreImage {
   std::size_t next_shard_ = 0;
 };
 
+// The contents of a store, all at once, at the end of such an image.
+void write_contents(const Store& store, StoreLog& image);
+
 // A copy of a job's store from another process. It reads what that process has logged (StoreLog)
 // and recreates its sessions, streams and values. Until end(), the copy decides nothing and has no
 // links. After that it is a normal store, and nodes find in it what they were last sent.
@@ -74,6 +77,9 @@ class StoreReplay {
   StoreReplay(const StoreReplay&) = delete;
   StoreReplay& operator=(const StoreReplay&) = delete;
 
+  // That client of the log's writer is this one here. Not for clients that come through links,
+  // which are in the log.
+  void adopt(ConnectionId name, ConnectionId here) { clients_[name] = {here, {}, {}}; }
   // Reads a piece of the log, cut anywhere. After an error, the log and its copy are unusable.
   Result<void> hear(std::string_view bytes);
   // Whether the log ends between two records.

@@ -6,8 +6,9 @@
 #include <new>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "proto/secure/tls.h"
 #include "proto/sniff.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/io/event_loop.h"
 
 namespace cpprun {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "proto/text.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/io/event_loop.h"
 
 namespace cpprun {

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 
-#include "proto/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/io/asio_loop.h"
 #include "rendezvous/io/file_writer_process.h"

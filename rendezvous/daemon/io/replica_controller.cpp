@@ -7,10 +7,11 @@
 #include <chrono>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/state_machine.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/etcd/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace cpprun {
@@ -359,13 +360,13 @@ void ReplicaController::note_trouble(std::string& kind, const std::string& reaso
   cannot_hand_over("no other cpprund can become the leader: " + reason);
 }
 
-// "etcd at http://a:2379 not responding for 7.0 s".
+// "etcd at http://a:2379 has not responded for 7.0 s".
 std::string ReplicaController::silence_text() const {
   std::string members;
   for (const EtcdEndpoint& each : options_.etcd.endpoints) {
     members += (members.empty() ? "" : ", ") + to_string(each);
   }
-  return fmt::format("etcd at {} not responding for {:.1f} s", members,
+  return fmt::format("etcd at {} has not responded for {:.1f} s", members,
                      in_seconds(ports_.loop.now() - trouble_.silent_since));
 }
 

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
+#include "proto/link/bounds.h"
 #include "proto/result.h"
 #include "rendezvous/coordinator/io/replicated_coordinator.h"
 #include "rendezvous/daemon/io/replication_follower.h"

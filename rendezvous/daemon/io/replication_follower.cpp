@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 
 namespace cpprun {
 
@@ -201,7 +201,7 @@ Result<void> ReplicationFollower::take(const link::StandbyRecord& record) {
     case Kind::record: {
       std::string& parts = parts_[job];
       if (parts.size() + record.bytes.size() > record_bytes_max) {
-        return failure("a record of more than 64 MiB");
+        return failure("the leader sent a record of more than 64 MiB");
       }
       parts.append(record.bytes);
       if (record.kind == Kind::part) return {};

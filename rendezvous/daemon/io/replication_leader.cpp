@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/endpoint.h"
 
 namespace cpprun {
@@ -515,7 +515,7 @@ std::string ReplicationLeader::ReplicationSession::hear(std::string_view frame) 
     all_.server_.logs().renew(*this, std::string(record->job));
     return {};
   }
-  if (record->kind != Kind::has) return "a replication record that only the leader sends";
+  if (record->kind != Kind::has) return "sent a replication record that only the leader may send";
   if (record->number > last_) return "acknowledged a record that was never sent";
   has_ = std::max(has_, record->number);
   for (; !sent_.empty() && sent_.front().place <= has_; sent_.pop_front()) {

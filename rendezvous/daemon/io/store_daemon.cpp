@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -23,7 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "proto/secure/tls.h"
@@ -31,6 +31,7 @@
 #include "proto/version.h"
 #include "rendezvous/client/io/link_client.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/io/daemon_log.h"
 #include "rendezvous/daemon/io/owner_access.h"
@@ -93,11 +94,13 @@ HostNames given_names(const DaemonOptions& options) {
   return names;
 }
 
+// The first line of a file after "=", or why it has none.
 std::string first_line_of(const std::string& path) {
   std::string line;
   std::ifstream file(path);
-  std::getline(file, line);
-  return line;
+  if (file) std::getline(file, line);
+  if (!file.is_open() || file.bad()) return "cannot be read: " + errno_text(errno);
+  return line.empty() ? "has an empty first line" : "=" + line;
 }
 
 void debug(DaemonLog& log, std::string_view what, const std::string& why) {
@@ -146,7 +149,8 @@ CoordinatorOptions coordinator_options(const DaemonOptions& options) {
                      .links_per_source = options.links_per_address_max,
                      .lease = options.lease_max},
           .keeps_records = true,
-          .follows = options.is_member()};
+          .follows = options.is_member(),
+          .own_agent = options.own_agent};
 }
 
 // A single cpprund, as its status shows it: the leader since its start.
@@ -178,13 +182,14 @@ Result<ReplicaControllerOptions> options_of_set(const DaemonOptions& options,
                     .certificate_file = options.etcd_certificate_file,
                     .key_file = options.etcd_key_file};
   if (!options.etcd_password_file.empty()) {
-    const auto word =
-        side.ask([&] { return first_line_of(options.etcd_password_file); }, bounds::log_flush_max);
-    if (!word || word->empty()) {
-      return failure(fmt::format("--etcd-password-file: \"{}\" cannot be read, or is empty",
-                                 options.etcd_password_file));
+    const std::string answer =
+        side.ask([&] { return first_line_of(options.etcd_password_file); }, bounds::log_flush_max)
+            .value_or("cannot be read: the disk does not respond");
+    if (!answer.starts_with('=')) {
+      return failure(
+          fmt::format("--etcd-password-file: \"{}\" {}", options.etcd_password_file, answer));
     }
-    access.password = *word;
+    access.password = answer.substr(1);
   }
   return ReplicaControllerOptions{
       .name = member_name(alone.name, fmt::format("{:016x}", random_word())),

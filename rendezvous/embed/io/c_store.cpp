@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -11,83 +17,43 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "proto/result.h"
+#include "proto/c10d/bounds.h"
+#include "proto/text.h"
+#include "rendezvous/client/bounds.h"
 #include "rendezvous/client/io/store_client.h"
+#include "rendezvous/client/local_store.h"
+#include "rendezvous/client/store_error.h"
+#include "rendezvous/embed/io/c_call.h"
 #include "rendezvous/embed/io/public/store.h"
 #include "rendezvous/store/io/store_server.h"
 
-// The frame of every function of the C interface. No C++ exception gets out: failures and
-// exceptions become -1 or a null pointer, with an error text for the calling thread.
 namespace cpprun::c {
 
-// The text of cpprun_store_error(), one per thread.
-std::string& last_error() noexcept;
-
-// Keeps the reason. If there is no memory for it, the text is empty.
-inline void keep(const char* reason) noexcept {
-  try {
-    last_error() = reason;
-  } catch (...) {
-    last_error().clear();
-  }
-}
-
-// The error text for a null argument, with the names of the function and the argument.
-inline std::string null_pointer_text(const char* function, const std::string& argument) {
-  return std::string(function) + ": " + argument + " is a null pointer";
-}
-
-// Returns false, and sets the error text, if the pointer is null.
-inline bool is_given(const char* function, const char* argument, const void* pointer) noexcept {
-  if (pointer != nullptr) return true;
-  try {
-    keep(null_pointer_text(function, argument).c_str());
-  } catch (...) {
-    keep("");
-  }
-  return false;
-}
-
-// Runs `body`, which returns a Result<T>, and passes its value to `take`.
-template <class Body, class Take>
-int guarded(Body body, Take take) noexcept {
-  try {
-    auto result = body();
-    if (result) {
-      take(std::move(*result));
-      return 0;
-    }
-    keep(result.error().reason.c_str());
-  } catch (const std::bad_alloc&) {
-    keep("out of memory");
-  } catch (const std::exception& error) {
-    keep(error.what());
-  } catch (...) {
-    keep("unknown exception");
-  }
-  return -1;
-}
-
-// The same without a value.
-template <class Body>
-int guarded(Body body) noexcept {
-  return guarded(
-      [&body]() -> Result<bool> {
-        if (auto result = body(); !result) return tl::unexpected<Error>(result.error());
-        return true;
-      },
-      [](bool) {});
-}
-
-// The same for functions that create an object: `body` returns a Result<std::unique_ptr<Object>>.
-template <class Object, class Body>
-Object* made(Body body) noexcept {
-  Object* object = nullptr;
-  static_cast<void>(guarded(body, [&object](auto owner) { object = owner.release(); }));
-  return object;
-}
+static_assert(CPPRUN_STORE_TIMEOUT == static_cast<int>(Code::timeout));
+static_assert(CPPRUN_STORE_REFUSED == static_cast<int>(Code::refused));
+static_assert(CPPRUN_STORE_CLOSED == static_cast<int>(Code::closed));
+static_assert(CPPRUN_STORE_INTERRUPTED == static_cast<int>(Code::interrupted));
+static_assert(CPPRUN_STORE_BAD_ARGUMENT == static_cast<int>(Code::bad_argument));
+static_assert(CPPRUN_STORE_TOO_LARGE == static_cast<int>(Code::too_large));
+static_assert(CPPRUN_STORE_VERSION == static_cast<int>(Code::version));
+static_assert(CPPRUN_STORE_PROTOCOL == static_cast<int>(Code::protocol));
+static_assert(CPPRUN_STORE_UNREACHABLE == static_cast<int>(Code::unreachable));
+static_assert(CPPRUN_STORE_NO_MEMORY == static_cast<int>(Code::no_memory));
+static_assert(CPPRUN_STORE_FORKED == static_cast<int>(Code::forked));
+static_assert(CPPRUN_STORE_SYSTEM == static_cast<int>(Code::system));
+static_assert(CPPRUN_STORE_UNSUPPORTED == static_cast<int>(Code::unsupported));
+static_assert(CPPRUN_STORE_UPDATED == static_cast<int>(StoreChange::updated));
+static_assert(CPPRUN_STORE_CREATED == static_cast<int>(StoreChange::created));
+static_assert(CPPRUN_STORE_DELETED == static_cast<int>(StoreChange::deleted));
+static_assert(CPPRUN_STORE_LOST == static_cast<int>(StoreChange::lost));
+static_assert(CPPRUN_STORE_KEY_BYTES_MAX == bounds::store_key_bytes_max);
+static_assert(CPPRUN_STORE_VALUE_BYTES_MAX == bounds::store_value_bytes_max);
+static_assert(CPPRUN_STORE_COMPARED_BYTES_MAX == bounds::store_compare_bytes_max);
+static_assert(CPPRUN_STORE_KEYS_MAX == bounds::store_keys_per_request_max);
+static_assert(CPPRUN_STORE_REQUEST_BYTES_MAX == bounds::store_request_bytes_max);
 
 }  // namespace cpprun::c
 
@@ -95,11 +61,21 @@ Object* made(Body body) noexcept {
 
 using cpprun::Duration;
 using cpprun::failure;
-using cpprun::Result;
+using cpprun::StoreResult;
+using cpprun::c::Argument;
+using cpprun::c::bytes;
+using cpprun::c::Call;
+using cpprun::c::Code;
+using cpprun::c::duration_of;
 using cpprun::c::guarded;
+using cpprun::c::keys_of;
+using cpprun::c::needed_for;
+using cpprun::c::timeout_of;
+using cpprun::c::with;
 
 struct cpprun_store_client {
   cpprun::StoreClient client;
+  cpprun::StoreClientOptions options;
 };
 
 struct cpprun_store_list {
@@ -107,68 +83,6 @@ struct cpprun_store_list {
 };
 
 namespace {
-
-// Timeouts are capped at one year, well below the three hundred years that a Duration holds.
-constexpr std::int64_t milliseconds_max = std::int64_t{366} * 24 * 3600 * 1000;
-
-Duration duration_of(std::int64_t milliseconds) {
-  return std::chrono::milliseconds(std::min(milliseconds, milliseconds_max));
-}
-
-std::optional<Duration> timeout_of(std::int64_t milliseconds) {
-  if (milliseconds < 0) return std::nullopt;
-  return duration_of(milliseconds);
-}
-
-// One call of the C interface, for error texts.
-struct Call {
-  const char* function;
-  cpprun_store_client* client;
-};
-
-// An argument of the call, under its name in the header.
-struct Argument {
-  std::string name;
-  const void* pointer;
-};
-
-std::string is_null(const Call& call, const std::string& argument) {
-  return cpprun::c::null_pointer_text(call.function, argument);
-}
-
-// Throws if the pointer is null; guarded() turns that into a failure.
-std::string_view bytes(const Call& call, const Argument& value, std::size_t size) {
-  if (size == 0) return "";
-  if (value.pointer == nullptr) throw std::invalid_argument(is_null(call, value.name));
-  return {static_cast<const char*>(value.pointer), size};
-}
-
-std::vector<std::string> keys_of(const Call& call, const char* const* keys, std::size_t count) {
-  std::vector<std::string> texts;
-  for (std::size_t at = 0; at < count; ++at) {
-    const std::string name = "keys[" + std::to_string(at) + "]";
-    if (keys[at] == nullptr) throw std::invalid_argument(is_null(call, name));
-    texts.emplace_back(keys[at]);
-  }
-  return texts;
-}
-
-// Calls `body` with the client, unless one of the `needed` pointers is null.
-template <class Body>
-auto with(const Call& call, Body body, std::initializer_list<Argument> needed)
-    -> decltype(body(call.client->client)) {
-  if (call.client == nullptr) return failure(is_null(call, "client"));
-  for (const Argument& argument : needed) {
-    if (argument.pointer == nullptr) return failure(is_null(call, argument.name));
-  }
-  return body(call.client->client);
-}
-
-// A pointer to an empty array may be null.
-template <class Pointer>
-const void* needed_for(std::size_t count, const Pointer* pointer) {
-  return count == 0 ? "" : static_cast<const void*>(pointer);
-}
 
 // Returns a NUL-terminated copy. It comes from malloc, because other languages can call free().
 void hand_out(std::string_view text, char** value, std::size_t* size) {
@@ -185,29 +99,50 @@ void empty(char** value, std::size_t* size) {
   if (size != nullptr) *size = 0;
 }
 
-Result<std::unique_ptr<cpprun_store_client>> connect(const cpprun_store_client_options* given) {
-  if (given->size < sizeof(cpprun_store_client_options)) {
-    return failure("cpprun_store_connect_with: options->size is " + std::to_string(given->size) +
-                   "; set it to sizeof(cpprun_store_client_options)");
-  }
-  cpprun::StoreClientOptions options;
-  if (given->host == nullptr) {
-    return failure(
-        cpprun::c::null_pointer_text("cpprun_store_connect_with", "the host of the options"));
-  }
-  options.host = given->host;
-  options.port = given->port;
-  if (given->connect_timeout_ms >= 0) {
-    options.connect_timeout = duration_of(given->connect_timeout_ms);
-  }
-  if (given->timeout_ms >= 0) options.timeout = duration_of(given->timeout_ms);
-  if (given->key_prefix != nullptr) options.key_prefix = given->key_prefix;
-  Result<cpprun::StoreClient> client = cpprun::StoreClient::open(options);
-  if (!client) return tl::unexpected<cpprun::Error>(client.error());
-  return std::unique_ptr<cpprun_store_client>(new cpprun_store_client{std::move(*client)});
+StoreResult<std::unique_ptr<cpprun_store_client>> connect(
+    const cpprun_store_client_options* options) {
+  cpprun_store_client_options given{};
+  const auto own = cpprun::c::read_client_options("cpprun_store_connect_with", options, given);
+  if (!own) return tl::unexpected(own.error());
+  cpprun::OpenStore* const local = cpprun::c::store_of(given);
+  StoreResult<cpprun::StoreClient> client =
+      local == nullptr ? cpprun::StoreClient::open(*own) : local->connect(*own);
+  if (!client) return tl::unexpected(std::move(client.error()));
+  return std::unique_ptr<cpprun_store_client>(new cpprun_store_client{std::move(*client), *own});
 }
 
 }  // namespace
+
+StoreResult<cpprun::StoreClientOptions> cpprun::c::read_client_options(
+    const char* function, const cpprun_store_client_options* options,
+    cpprun_store_client_options& read) {
+  const auto given = read_struct(function, "cpprun_store_client_options", options,
+                                 offsetof(cpprun_store_client_options, server));
+  if (!given) return tl::unexpected(given.error());
+  read = *given;
+  StoreClientOptions own;
+  own.port = read.port;
+  if (read.connect_timeout_ms >= 0) own.connect_timeout = duration_of(read.connect_timeout_ms);
+  if (read.timeout_ms >= 0) own.timeout = duration_of(read.timeout_ms);
+  if (read.key_prefix != nullptr) own.key_prefix = read.key_prefix;
+  if (read.secret != nullptr && store_of(read) == nullptr) {
+    auto ciphers = client_ciphers(read.secret);
+    if (!ciphers) return tl::unexpected(std::move(ciphers.error()));
+    own.make_cipher = std::move(*ciphers);
+  }
+  if (read.host != nullptr) {
+    own.host = read.host;
+  } else if (store_of(read) == nullptr) {
+    return failure(Code::bad_argument, null_pointer_text(function, "the host of the options"));
+  }
+  return own;
+}
+
+cpprun::OpenStore* cpprun::c::store_of(const cpprun_store_client_options& read) {
+  if (read.server != nullptr) return &read.server->server->store();
+  if (read.service != nullptr) return &read.service->service->store();
+  return nullptr;
+}
 
 cpprun_store_client* cpprun_store_connect(const char* host, uint16_t port, int64_t timeout_ms) {
   if (!cpprun::c::is_given(__func__, "host", host)) return nullptr;
@@ -231,7 +166,11 @@ void cpprun_store_disconnect(cpprun_store_client* client) {
 
 int cpprun_store_is_broken(const cpprun_store_client* client) {
   (void)cpprun::c::is_given(__func__, "client", client);  // sets the error text
-  return client == nullptr || !client->client.broken().empty() ? 1 : 0;
+  return client == nullptr || client->client.is_broken() ? 1 : 0;
+}
+
+void cpprun_store_interrupt(cpprun_store_client* client) {
+  if (cpprun::c::is_given(__func__, "client", client)) client->client.interrupt();
 }
 
 // --- requests without a reply --------------------------------------------------------------------
@@ -449,6 +388,142 @@ int cpprun_store_list_keys(cpprun_store_client* client, cpprun_store_list** keys
       [keys](auto texts) { *keys = new cpprun_store_list{std::move(texts)}; });
 }
 
+// --- inside the server's process -----------------------------------------------------------------
+
+namespace {
+
+// Calls `body` with the store of the client, if that is in this process.
+template <class Body>
+auto locally(const Call<cpprun_store_client>& call, std::initializer_list<Argument> needed,
+             Body body) {
+  return with(
+      call,
+      [&](cpprun::StoreClient& client) -> decltype(body(std::declval<cpprun::LocalStore&>())) {
+        const StoreResult<cpprun::LocalStore*> store = client.local();
+        if (!store) {
+          return failure(store.error().code,
+                         std::string(call.function) + ": " + store.error().reason);
+        }
+        return body(**store);
+      },
+      needed);
+}
+
+const void* function_pointer(bool is_null) {
+  return is_null ? nullptr : "";
+}
+
+// The keys of this client that begin with `prefix`, as the store has them.
+std::string full_prefix(const cpprun_store_client* client, const char* prefix) {
+  return client->options.key_prefix + (prefix == nullptr ? "" : prefix);
+}
+
+}  // namespace
+
+int cpprun_store_watch(cpprun_store_client* client, const char* prefix,
+                       void (*watcher)(void* user, int change, const char* key, size_t key_size,
+                                       const char* value, size_t value_size),
+                       void* user) {
+  return cpprun_store_watch_with(client, prefix, watcher, user, nullptr);
+}
+
+int cpprun_store_watch_with(cpprun_store_client* client, const char* prefix,
+                            void (*watcher)(void* user, int change, const char* key,
+                                            size_t key_size, const char* value, size_t value_size),
+                            void* user, void (*release)(void* user)) {
+  return guarded([&, call = Call{"cpprun_store_watch", client}] {
+    // It lives as long as the watch, and a call of the watcher keeps that.
+    const std::shared_ptr<void> owner(user, [release](void* its) {
+      if (release != nullptr) release(its);
+    });
+    return locally(call, {{"watcher", function_pointer(watcher == nullptr)}},
+                   [&](cpprun::LocalStore& store) {
+                     const std::size_t own = client->options.key_prefix.size();
+                     return store.watch(
+                         full_prefix(client, prefix),
+                         [watcher, owner, own](cpprun::StoreChange change, const std::string& key,
+                                               const std::string& value) {
+                           // An event that stands for several has no key.
+                           const std::size_t skipped = std::min(own, key.size());
+                           watcher(owner.get(), static_cast<int>(change), key.c_str() + skipped,
+                                   key.size() - skipped, value.c_str(), value.size());
+                         });
+                   });
+  });
+}
+
+int cpprun_store_each(cpprun_store_client* client, const char* prefix,
+                      void (*visit)(void* user, const char* key, size_t key_size, const char* value,
+                                    size_t value_size),
+                      void* user) {
+  return guarded([&, call = Call{__func__, client}] {
+    return locally(
+        call, {{"visit", function_pointer(visit == nullptr)}}, [&](cpprun::LocalStore& store) {
+          const std::size_t own = client->options.key_prefix.size();
+          return store.each(
+              full_prefix(client, prefix), [&](const std::string& key, const std::string& value) {
+                visit(user, key.c_str() + own, key.size() - own, value.c_str(), value.size());
+              });
+        });
+  });
+}
+
+int cpprun_store_get_figures(cpprun_store_client* client, cpprun_store_figures* figures) {
+  const auto read = [&, call = Call{__func__, client}] {
+    return locally(call, {{"figures", figures}},
+                   [](cpprun::LocalStore& store) { return store.figures(); });
+  };
+  return guarded([&]() -> StoreResult<void> {
+    const StoreResult<cpprun::StoreFigures> now = read();
+    if (!now) return tl::unexpected(now.error());
+    const std::size_t size = figures->size;
+    if (auto known = cpprun::c::read_struct("cpprun_store_get_figures", "cpprun_store_figures",
+                                            figures, sizeof(cpprun_store_figures));
+        !known) {
+      return tl::unexpected(std::move(known.error()));
+    }
+    *figures = {size, now->clients, now->keys, now->bytes, now->waits};
+    return {};
+  });
+}
+
+int cpprun_store_each_wait(cpprun_store_client* client,
+                           void (*visit)(void* user, const char* waiting_client, const char* key,
+                                         size_t key_size, int is_barrier),
+                           void* user) {
+  return guarded([&, call = Call{__func__, client}] {
+    return locally(
+        call, {{"visit", function_pointer(visit == nullptr)}}, [&](cpprun::LocalStore& store) {
+          return store.waits(
+              [&](const std::string& waiting, const std::string& key, bool is_barrier) {
+                visit(user, waiting.c_str(), key.c_str(), key.size(), is_barrier ? 1 : 0);
+              });
+        });
+  });
+}
+
+int cpprun_store_snapshot(cpprun_store_client* client, char** snapshot, size_t* snapshot_size) {
+  empty(snapshot, snapshot_size);
+  return guarded(
+      [&, call = Call{__func__, client}] {
+        return locally(call, {{"snapshot", snapshot}, {"snapshot_size", snapshot_size}},
+                       [](cpprun::LocalStore& store) { return store.snapshot(); });
+      },
+      [&](const std::string& bytes) { hand_out(bytes, snapshot, snapshot_size); });
+}
+
+int cpprun_store_restore(cpprun_store_client* client, const void* snapshot, size_t snapshot_size) {
+  return guarded([&, call = Call{__func__, client}] {
+    return locally(call, {{"snapshot", needed_for(snapshot_size, snapshot)}},
+                   [&](cpprun::LocalStore& store) {
+                     return store.restore({static_cast<const char*>(snapshot), snapshot_size},
+                                          client->options.timeout);
+                   });
+  });
+}
+
+// --- results -------------------------------------------------------------------------------------
+
 void cpprun_store_free(void* value) {
   std::free(value);
 }
@@ -470,45 +545,116 @@ void cpprun_store_list_free(cpprun_store_list* list) {
 
 // --- the server functions of <cpprun/store.h> ------------------------------------------------
 
-struct cpprun_store_server {
-  std::unique_ptr<cpprun::StoreServer> server;
-  std::string address;
-};
-
-struct cpprun_store_service {
-  std::unique_ptr<cpprun::StoreService> service;
-  std::string address;
-};
-
 namespace {
 
-// `given` is not null.
-Result<cpprun::StoreServerOptions> read_options(const cpprun_store_server_options* given) {
-  // A smaller size was never defined. A larger one comes from a newer header, whose additional
-  // members are zero unless the caller uses them.
-  if (given->size < sizeof(cpprun_store_server_options)) {
-    return failure("cpprun_store_serve_with: options->size is " + std::to_string(given->size) +
-                   "; set it to sizeof(cpprun_store_server_options)");
+// A duplicate of a listening socket, which does not block.
+StoreResult<int> duplicate(int listening_socket) {
+  int is_listening = 0;
+  socklen_t size = sizeof is_listening;
+  const int flags = ::fcntl(listening_socket, F_GETFL);
+  int error = 0;
+  if (flags < 0 ||
+      ::getsockopt(listening_socket, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size) != 0) {
+    error = errno;
+  } else if (is_listening == 0) {
+    error = EINVAL;
+  } else if (::fcntl(listening_socket, F_SETFL, flags | O_NONBLOCK) != 0) {
+    error = errno;
+  } else if (const int copy = ::fcntl(listening_socket, F_DUPFD_CLOEXEC, 0); copy >= 0) {
+    return copy;
+  } else {
+    error = errno;
   }
-  cpprun::StoreServerOptions options;
-  if (given->host != nullptr) options.host = given->host;
-  options.port = given->port;
-  options.memory_bytes_max = given->memory_bytes_max;
-  if (given->log != nullptr) {
-    options.log = [log = given->log, user = given->log_user](const std::string& line) {
+  return failure(Code::bad_argument,
+                 "cpprun_store_serve_with: listening_socket " + std::to_string(listening_socket) +
+                     (error == EINVAL ? " does not listen" : ": " + cpprun::errno_text(error)));
+}
+
+StoreResult<std::vector<cpprun::StoreNamespace>> read_namespaces(
+    const cpprun_store_server_options& given) {
+  std::vector<cpprun::StoreNamespace> all;
+  if (given.namespace_count == 0) return all;
+  const char* const function = "cpprun_store_serve_with";
+  if (given.namespaces == nullptr) {
+    return failure(Code::bad_argument, cpprun::c::null_pointer_text(function, "namespaces"));
+  }
+  const auto limit = [](std::uint64_t max) {
+    return max == 0 ? cpprun::StoreNamespace::none : max;
+  };
+  // A newer header has larger elements.
+  const auto* at = reinterpret_cast<const char*>(given.namespaces);
+  const std::size_t size = given.namespaces->size;
+  for (std::size_t each = 0; each < given.namespace_count; ++each, at += size) {
+    const auto read = cpprun::c::read_struct(function, "cpprun_store_namespace",
+                                             reinterpret_cast<const cpprun_store_namespace*>(at),
+                                             sizeof(cpprun_store_namespace));
+    if (!read) return tl::unexpected(read.error());
+    if (read->size != size || read->prefix == nullptr || read->lease_ms < 0) {
+      const char* const what = read->size != size        ? ".size differs from that of the first"
+                               : read->prefix == nullptr ? ".prefix is a null pointer"
+                                                         : ".lease_ms is negative";
+      return failure(Code::bad_argument,
+                     std::string(function) + ": namespaces[" + std::to_string(each) + "]" + what);
+    }
+    all.push_back({.prefix = read->prefix,
+                   .keys_max = limit(read->keys_max),
+                   .bytes_max = limit(read->bytes_max),
+                   .ends_with_client = read->ends_with_client != 0,
+                   .lease = duration_of(read->lease_ms)});
+  }
+  return all;
+}
+
+// `given` is not null.
+StoreResult<cpprun::StoreServerOptions> read_options(const cpprun_store_server_options* options) {
+  const auto read =
+      cpprun::c::read_struct("cpprun_store_serve_with", "cpprun_store_server_options", options,
+                             offsetof(cpprun_store_server_options, listening_socket));
+  if (!read) return tl::unexpected(read.error());
+  const cpprun_store_server_options& given = *read;
+  auto namespaces = read_namespaces(given);
+  if (!namespaces) return tl::unexpected(std::move(namespaces.error()));
+  const std::string host = given.host == nullptr ? "" : given.host;
+  cpprun::StoreServerOptions own{.host = host.empty()  ? "127.0.0.1"
+                                         : host == "*" ? ""
+                                                       : host,
+                                 .port = given.port,
+                                 .memory_bytes_max = given.memory_bytes_max,
+                                 .clients_max = given.clients_max,
+                                 .address_clients_max = given.address_clients_max,
+                                 .address_keys_max = given.address_keys_max,
+                                 .address_bytes_max = given.address_bytes_max,
+                                 .namespaces = std::move(*namespaces)};
+  if (given.log != nullptr) {
+    own.log = [log = given.log, user = given.log_user](const std::string& line) {
       log(user, line.c_str());
     };
   }
-  return options;
+  if (given.admit != nullptr) {
+    own.admit = [admit = given.admit, user = given.admit_user](const std::string& client) {
+      return admit(user, client.c_str()) != 0;
+    };
+  }
+  if (given.secret != nullptr) {
+    auto ciphers = cpprun::server_ciphers(given.secret);
+    if (!ciphers) return tl::unexpected(std::move(ciphers.error()));
+    own.make_cipher = std::move(*ciphers);
+  }
+  if (given.listening_socket != 0) {
+    const StoreResult<int> taken = duplicate(given.listening_socket);
+    if (!taken) return tl::unexpected(taken.error());
+    own.passed = *taken;
+  }
+  return own;
 }
 
 // Creates a StoreServer or a StoreService, and keeps the text of its address.
 template <class Handle, class Served>
-Result<std::unique_ptr<Handle>> open(const cpprun_store_server_options* given) {
-  Result<cpprun::StoreServerOptions> options = read_options(given);
-  if (!options) return tl::unexpected<cpprun::Error>(options.error());
-  Result<std::unique_ptr<Served>> served = Served::open(*options);
-  if (!served) return tl::unexpected<cpprun::Error>(served.error());
+StoreResult<std::unique_ptr<Handle>> open(const cpprun_store_server_options* given) {
+  const StoreResult<cpprun::StoreServerOptions> options = read_options(given);
+  if (!options) return tl::unexpected(options.error());
+  StoreResult<std::unique_ptr<Served>> served = Served::open(*options);
+  if (!served) return tl::unexpected(std::move(served.error()));
   std::string address = (*served)->address();
   return std::unique_ptr<Handle>(new Handle{std::move(*served), std::move(address)});
 }
@@ -524,12 +670,16 @@ const char* cpprun_store_version(void) {
 }
 
 const char* cpprun_store_error(void) {
-  return cpprun::c::last_error().c_str();
+  return cpprun::c::last_error().text.data();
 }
 
-std::string& cpprun::c::last_error() noexcept {
-  thread_local std::string text;
-  return text;
+int cpprun_store_error_code(void) {
+  return cpprun::c::last_error().code;
+}
+
+cpprun::c::LastError& cpprun::c::last_error() noexcept {
+  thread_local LastError last;
+  return last;
 }
 
 cpprun_store_server* cpprun_store_serve(const char* host, uint16_t port) {
@@ -553,6 +703,13 @@ uint16_t cpprun_store_port(const cpprun_store_server* server) {
 
 const char* cpprun_store_address(const cpprun_store_server* server) {
   return !cpprun::c::is_given(__func__, "server", server) ? "" : server->address.c_str();
+}
+
+int cpprun_store_drain(cpprun_store_server* server, int64_t timeout_ms) {
+  if (!cpprun::c::is_given(__func__, "server", server)) return -1;
+  const Duration timeout = timeout_of(timeout_ms).value_or(cpprun::bounds::store_client_timeout);
+  return guarded(
+      [&] { return server->server->store().drain(std::chrono::steady_clock::now() + timeout); });
 }
 
 void cpprun_store_stop(cpprun_store_server* server) {

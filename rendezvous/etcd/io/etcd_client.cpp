@@ -14,10 +14,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/http/client.h"
 #include "proto/secure/io/openssl_library.h"
 #include "proto/text.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/etcd/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 
@@ -270,7 +270,7 @@ void EtcdConnection::read() {
 
 Result<void> EtcdConnection::take(std::string_view bytes) {
   if (!channel_) {
-    return done_ ? reader_->hear(bytes) : failure("data without a request");
+    return done_ ? reader_->hear(bytes) : failure("received data without a request");
   }
   const bool goes_on = channel_->hear(bytes);
   const std::string heard = channel_->take_heard();
@@ -279,7 +279,7 @@ Result<void> EtcdConnection::take(std::string_view bytes) {
   if (channel_->is_established()) is_asked_ = true;
   if (!goes_on) return failure(channel_->reason());
   if (heard.empty()) return {};
-  return done_ ? reader_->hear(heard) : failure("data without a request");
+  return done_ ? reader_->hear(heard) : failure("received data without a request");
 }
 
 void EtcdConnection::fail(Kind kind, std::string why) {

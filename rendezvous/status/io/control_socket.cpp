@@ -14,9 +14,9 @@
 #include <csignal>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/status/bounds.h"
 #include "rendezvous/status/io/door.h"
 
 namespace cpprun {
@@ -82,6 +82,13 @@ void ControlSocket::open() {
   }
   (void)socket.release();  // now owned by the stream
   open_aside();
+}
+
+void ControlSocket::adopt(int socket, const std::string& path) {
+  timer_.cancel();
+  visitors_.assign(socket);
+  path_ = path;
+  listen();
 }
 
 // This process owns the socket; a helper process binds it to a path.

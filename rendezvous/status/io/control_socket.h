@@ -47,6 +47,10 @@ class ControlSocket {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
+  // Uses the socket at that path instead, which another program in this process has opened.
+  void adopt(int socket, const std::string& path);
+  // For such a program; -1: it is not open.
+  int descriptor() { return path_.empty() ? -1 : visitors_.native_handle(); }
   // Another process is now responsible for removing it.
   void hand_over() { path_.clear(); }
   // Empty: it is not open.

@@ -15,9 +15,9 @@
 #include <cstring>
 #include <memory>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/program.h"
+#include "rendezvous/status/bounds.h"
 
 namespace cpprun {
 

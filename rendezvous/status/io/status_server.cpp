@@ -18,7 +18,9 @@
 #include <string>
 #include <utility>
 
+#include "proto/http/bounds.h"
 #include "proto/text.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/io/program.h"
 #include "rendezvous/io/socket_address.h"

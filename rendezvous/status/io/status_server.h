@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/clock.h"
 #include "proto/http/session.h"
 #include "proto/secure/tls.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/status/bounds.h"
 #include "rendezvous/status/status_access.h"
 #include "rendezvous/store/memory_accounting.h"
 

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -19,12 +20,14 @@
 #include "proto/text.h"
 #include "rendezvous/io/random_bytes.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 
 namespace {
 
 Result<OpenPort> port_of(const ListenOptions& options) {
+  if (!options.adopted.empty()) return adopt_port(options.adopted, options.hosts);
   if (options.passed >= 0) return take_port(FileDescriptor(options.passed));
   return options.hosts.empty() ? open_port(options.host, options.port)
                                : open_port(options.hosts, options.port);
@@ -83,10 +86,25 @@ ConnectionSet::~ConnectionSet() {
 }
 
 void ConnectionSet::shut_down() {
-  for (const Port& port : ports_) {
+  for (Port& port : ports_) {
+    port.open.file = {};  // as in stop_accepting()
+    if (port.open.is_passed) continue;
     for (const FileDescriptor& socket : port.open.sockets) ::shutdown(socket.get(), SHUT_RDWR);
   }
   for (const int socket : sessions_.sockets()) ::shutdown(socket, SHUT_RDWR);
+  for (const auto& stream : streams_) {
+    if (stream != nullptr) stream->closed();
+  }
+}
+
+// Ports are opened before another thread uses this object. Other descriptors of this process may
+// have the same address, for instance the caller's own duplicate of a socket that was passed.
+void ConnectionSet::close_copies() const {
+  for (const Port& port : ports_) {
+    for (const FileDescriptor& socket : port.open.sockets) ::close(socket.get());
+  }
+  accepted_.each([](int fd) { ::close(fd); });
+  for (const FileDescriptor* each : {&epoll_, &doors_, &wake_}) ::close(each->get());
 }
 
 // --- ports -------------------------------------------------------------------------------------
@@ -126,6 +144,17 @@ void ConnectionSet::stop_listening(ListenerId listener, const std::string& reaso
                .text = fmt::format("closed {} connection{}: {}", port.left,
                                    port.left == 1 ? "" : "s", reason)});
   }
+}
+
+void ConnectionSet::stop_accepting(ListenerId listener) {
+  Port& port = ports_.at(listener.value);
+  port.open.file = {};  // first: a path at which nothing listens may be replaced by others
+  if (!port.open.is_passed) {
+    for (const FileDescriptor& socket : port.open.sockets) ::shutdown(socket.get(), SHUT_RDWR);
+  }
+  if (!port.is_resting) unwatch(port);
+  port_sockets_ -= port.open.sockets.size();
+  port.open.sockets.clear();
 }
 
 void ConnectionSet::close_clients(ListenerId listener, const std::string& reason) {
@@ -241,6 +270,22 @@ bool is_lack_of_resources(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+// Another owner has shut the socket down.
+bool is_end_of_listening(int error) {
+  return error == EINVAL || error == EBADF || error == ENOTSOCK;
+}
+
+// Another owner of a passed socket may have made it blocking.
+int accept_at(int listening, bool is_passed, sockaddr_storage& address, int flags) {
+  pollfd waiting{listening, POLLIN, 0};
+  if (is_passed && ::poll(&waiting, 1, 0) <= 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  socklen_t size = sizeof address;
+  return ::accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, flags);
+}
+
 }  // namespace
 
 int ConnectionSet::open_spare() {
@@ -293,15 +338,18 @@ void ConnectionSet::accept_some(std::uint32_t number) {
     const int listening = port.open.sockets[at].get();
     while (sessions_.work_left() > work_after_doors_) {
       sockaddr_storage address{};
-      socklen_t size = sizeof address;
-      const int fd = accept4(listening, reinterpret_cast<sockaddr*>(&address), &size,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+      const int fd =
+          accept_at(listening, port.open.is_passed, address, SOCK_NONBLOCK | SOCK_CLOEXEC);
       if (fd >= 0) {
         open_connection(fd, peer_of(address), number);
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      if (!is_lack_of_resources(errno)) continue;  // that client left while it was queued
+      if (is_end_of_listening(errno)) return stop_accepting_at(port, at, errno);
+      if (!is_lack_of_resources(errno)) {  // that client left while it was queued
+        sessions_.spend(bounds::store_work_of_connection);
+        continue;
+      }
       const int error = errno;
       if (make_room() || refuse_for_lack(port, listening, error)) continue;
       unwatch(port);
@@ -310,6 +358,19 @@ void ConnectionSet::accept_some(std::uint32_t number) {
       return;
     }
   }
+}
+
+void ConnectionSet::stop_accepting_at(Port& port, std::size_t socket, int error) {
+  const auto place = port.open.sockets.begin() + static_cast<std::ptrdiff_t>(socket);
+  // Closing alone would leave it watched, as another owner has it open.
+  (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, place->get(), nullptr);
+  port.open.sockets.erase(place);
+  --port_sockets_;
+  port.host->note(
+      {.ordinary = false,
+       .peer = std::nullopt,
+       .text = fmt::format("stopped accepting on {}: {}", port.open.address, errno_text(error)),
+       .level = LogLevel::warning});
 }
 
 bool ConnectionSet::make_room(ConnectionId newest) {
@@ -322,8 +383,7 @@ bool ConnectionSet::make_room(ConnectionId newest) {
 // Decides by the number of connections, and also by descriptor numbers, in case other descriptors
 // of this process have used up what was expected. A lower number may have become free meanwhile.
 bool ConnectionSet::is_kept_for_links(int fd) const {
-  const std::size_t streams = streams_.size() - free_streams_.size();  // they have none
-  if (sessions_.size() - streams + port_sockets_ > clients_max_) return true;
+  if (socket_count() + port_sockets_ > clients_max_) return true;
   if (fd < kept_for_links_from_) return false;
   const FileDescriptor lowest(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   return !lowest || lowest.get() >= kept_for_links_from_;
@@ -335,9 +395,7 @@ bool ConnectionSet::is_kept_for_links(int fd) const {
 bool ConnectionSet::refuse_for_lack(Port& port, int listening, int error) {
   spare_.reset();
   sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  FileDescriptor refused(
-      accept4(listening, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC));
+  FileDescriptor refused(accept_at(listening, port.open.is_passed, address, SOCK_CLOEXEC));
   const bool was_refused = static_cast<bool>(refused);
   const std::string why = errno_text(error);
   refused.reset();
@@ -355,6 +413,7 @@ bool ConnectionSet::refuse_for_lack(Port& port, int listening, int error) {
 
 void ConnectionSet::open_connection(int fd, const PeerAddress& peer, std::uint32_t number) {
   FileDescriptor socket(fd);
+  accepted_.reserve(fd);
   sessions_.spend(bounds::store_work_of_connection);
   Port& port = ports_[number];
   // A silent connection from this address must not keep out one with something to say.
@@ -376,6 +435,7 @@ void ConnectionSet::open_connection(int fd, const PeerAddress& peer, std::uint32
     return port.host->note({.peer = peer, .text = "refused: " + why});
   }
   (void)socket.release();  // owned by the session now
+  accepted_.add(fd);
   if (is_kept_for_links(fd)) make_room(id);
 }
 
@@ -391,6 +451,12 @@ bool is_departure(int error) {
 
 bool is_full_or_empty(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+std::size_t total_size(std::span<const std::string_view> pieces) {
+  std::size_t size = 0;
+  for (const std::string_view piece : pieces) size += piece.size();
+  return size;
 }
 
 ssize_t write_all_of(int socket, std::span<const std::string_view> pieces) {
@@ -433,7 +499,12 @@ void ConnectionSet::on(const session::Write& write) {
   const std::span<const std::string_view> pieces = sessions_.pieces(write.to, room);
   if (pieces.empty()) return;  // it is gone
   if (StoreStream* const stream = stream_of(write.socket)) {
-    return sessions_.sent(write, write_to(*stream, pieces));
+    const std::size_t count = write_to(*stream, pieces);
+    sessions_.sent(write, count);
+    // What was offered is not always all that there is. A stream that took less reports its room.
+    const bool took_all = count == total_size(pieces);
+    if (took_all && sessions_.awaits_room(write.to)) tell_stream(write.to, {.has_room = true});
+    return;
   }
   const ssize_t count = write_all_of(write.socket, pieces);
   if (count >= 0) return sessions_.sent(write, static_cast<std::size_t>(count));
@@ -478,6 +549,7 @@ void ConnectionSet::on(const session::Admit& admit) {
 void ConnectionSet::on(session::HandOver& hand_over) {
   if (stream_of(hand_over.socket) != nullptr) return release_stream(hand_over.socket);
   FileDescriptor socket(hand_over.socket);
+  accepted_.remove(hand_over.socket);
   (void)epoll_ctl(doors_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
   StoreHost* const host = ports_[hand_over.port].host;
   if (host == nullptr) return;
@@ -495,6 +567,7 @@ void ConnectionSet::on(const session::Close& close) {
     release_stream(close.socket);
   } else {
     const FileDescriptor socket(close.socket);
+    accepted_.remove(close.socket);
     // Closing alone would leave it watched as long as a forked child holds a copy.
     (void)epoll_ctl(close.was_client ? epoll_.get() : doors_.get(), EPOLL_CTL_DEL, socket.get(),
                     nullptr);
@@ -531,6 +604,14 @@ StoreStream* ConnectionSet::stream_of(int socket) {
   return socket > first_stream ? nullptr : streams_.at(place_of(socket)).get();
 }
 
+Result<ConnectionId> ConnectionSet::open_own_stream(ListenerId listener,
+                                                    std::shared_ptr<StoreStream> stream) {
+  if (ports_.at(listener.value).host == nullptr) return failure("the store is closed");
+  const ConnectionId id = add_stream(listener, {}, std::move(stream));
+  sessions_.exempt(id);
+  return id;
+}
+
 Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerAddress& peer,
                                                 std::shared_ptr<StoreStream> stream) {
   Port& port = ports_.at(listener.value);
@@ -540,15 +621,49 @@ Result<ConnectionId> ConnectionSet::open_stream(ListenerId listener, const PeerA
     port.host->note({.peer = peer, .text = "refused: " + objection});
     return failure(objection);
   }
+  return add_stream(listener, peer, std::move(stream));
+}
+
+ConnectionId ConnectionSet::add_stream(ListenerId listener, const PeerAddress& peer,
+                                       std::shared_ptr<StoreStream> stream) {
   if (free_streams_.empty()) {
     free_streams_.reserve(streams_.size() + 1);  // so that releasing one needs no memory
     free_streams_.push_back(streams_.size());
     streams_.emplace_back();
   }
   const std::size_t place = free_streams_.back();
-  const ConnectionId id = sessions_.open(number_of(place), peer, listener.value, port.dialect);
+  const ConnectionId id =
+      sessions_.open(number_of(place), peer, listener.value, ports_.at(listener.value).dialect);
   free_streams_.pop_back();
   streams_[place] = std::move(stream);
+  return id;
+}
+
+std::vector<int> ConnectionSet::sockets_of(ListenerId listener) const {
+  std::vector<int> sockets;
+  for (const FileDescriptor& each : ports_.at(listener.value).open.sockets) {
+    sockets.push_back(each.get());
+  }
+  return sockets;
+}
+
+Result<ConnectionId> ConnectionSet::adopt(ListenerId listener, int socket, const PeerAddress& peer,
+                                          std::uint64_t conversation) {
+  FileDescriptor owned(socket);
+  accepted_.reserve(socket);
+  const ConnectionId id =
+      sessions_.open(socket, peer, listener.value, ports_.at(listener.value).dialect);
+  sessions_.restore(id, conversation, {}, {});
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = id.value;
+  const FileDescriptor& watcher = sessions_.is_client(id) ? epoll_ : doors_;
+  if (epoll_ctl(watcher.get(), EPOLL_CTL_ADD, socket, &event) != 0) {
+    sessions_.take_back(id);
+    return failure(errno_text(errno));
+  }
+  (void)owned.release();  // owned by the session now
+  accepted_.add(socket);
   return id;
 }
 

@@ -24,14 +24,15 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/c10d/request.h"
 #include "proto/clock.h"
 #include "proto/result.h"
 #include "rendezvous/io/file_descriptor.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/peer_address.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/io/listener.h"
+#include "rendezvous/store/io/socket_numbers.h"
 #include "rendezvous/store/memory_accounting.h"
 #include "rendezvous/store/session.h"
 #include "rendezvous/store/store.h"
@@ -120,6 +121,9 @@ struct ListenOptions {
   std::vector<std::string> hosts = {};
   // Used instead of all these: a socket that listens already. The set takes ownership; -1: none.
   int passed = -1;
+  // Used instead of all these: the sockets of a port that another program in this process has
+  // opened, with `hosts` as it has got them. The set takes ownership.
+  std::vector<int> adopted = {};
   // No port is opened: all clients are streams.
   bool streams_only = false;
 };
@@ -146,14 +150,26 @@ class ConnectionSet {
   // gets a note with their number, and is not called after that.
   void stop_listening(ListenerId listener, const std::string& reason);
 
+  // Closes the port only: its connections are served as before.
+  void stop_accepting(ListenerId listener);
+
   // Ends every store client of that listener, e.g. because its round is over. Nothing is read from
   // them from now on, and they are closed when there is time. Connections that have not sent
   // anything yet stay, because one may be an agent.
   void close_clients(ListenerId listener, const std::string& reason);
 
+  // The listening sockets of a port.
+  std::vector<int> sockets_of(ListenerId listener) const;
+  // Adds a connection that another program in this process had, in that state of its conversation
+  // (StoreSessions::Shown). StoreSessions::restore() adds the rest.
+  Result<ConnectionId> adopt(ListenerId listener, int socket, const PeerAddress& peer,
+                             std::uint64_t conversation);
+
   // Adds a client of that listener's store. On an error it is rejected, and nothing of it is kept.
   Result<ConnectionId> open_stream(ListenerId listener, const PeerAddress& peer,
                                    std::shared_ptr<StoreStream> stream);
+  // For requests of the program itself, to which no limits apply.
+  Result<ConnectionId> open_own_stream(ListenerId listener, std::shared_ptr<StoreStream> stream);
   // Handled by serve_streams(), or by serve() if that is the caller.
   void tell_stream(ConnectionId id, StreamNews news) {
     told_streams_.push_back({id, std::move(news)});
@@ -161,6 +177,16 @@ class ConnectionSet {
   // Handles at once what tell_stream() reported, without a detour through descriptor(). Must not be
   // called from within a call of this class. What there is no time for is left to serve().
   void serve_streams(TimePoint now);
+
+  // Has the driver call serve().
+  void wake();
+  // A request is half done: no store may be read.
+  bool is_busy() const { return sessions_.is_busy(); }
+  // All requests that were received are decided.
+  bool is_idle() const { return told_streams_.empty() && !is_busy() && !sessions_.has_undecided(); }
+  // All zeros for a client that is gone.
+  PeerAddress address_of(ConnectionId id) const { return sessions_.address_of(id); }
+  bool is_stream(ConnectionId id) const { return sessions_.socket_of(id) < -1; }
 
   // Runs a replication step (StoreSessions, "replication") and everything that follows from it.
   // Returns false if there was not enough memory and the step is half done. Must not be called from
@@ -175,10 +201,18 @@ class ConnectionSet {
   // When serve() must be called even if nothing becomes readable.
   std::optional<TimePoint> next_deadline() const;
 
-  // Ends ports and connections even if a forked process has copies of their descriptors.
+  // Ends ports, connections and streams, even if a forked process has copies of the descriptors.
+  // Ports that were passed stay open for their other owners. Only the destructor may follow.
   void shut_down();
+  // For a fork whose copy of this object cannot be used or destroyed, because another thread was
+  // changing it: closes the copies of its descriptors.
+  void close_copies() const;
 
   std::size_t connection_count() const { return sessions_.size(); }
+  // Those that have a socket: all but the streams.
+  std::size_t socket_count() const {
+    return sessions_.size() - (streams_.size() - free_streams_.size());
+  }
   // The memory that clients of all listeners make this process hold.
   const MemoryAccounting& accounting() const { return *accounting_; }
   // For other memory that is held on behalf of an address.
@@ -204,7 +238,6 @@ class ConnectionSet {
   // --- ports and turns ---
   bool watch(Port& port, std::uint64_t number);
   void unwatch(Port& port);
-  void wake();
   void close_doomed();
   void serve_events();
   void handle(const epoll_event& event);
@@ -214,6 +247,7 @@ class ConnectionSet {
   void serve_doors();
   void accept_some(std::uint32_t number);
   bool refuse_for_lack(Port& port, int listening, int error);
+  void stop_accepting_at(Port& port, std::size_t socket, int error);
   bool make_room(ConnectionId newest = {});
   bool is_kept_for_links(int fd) const;
   void open_connection(int fd, const PeerAddress& peer, std::uint32_t number);
@@ -225,6 +259,8 @@ class ConnectionSet {
   void hear_stream(const ToldStream& told);
   // Null if that is the number of a socket.
   StoreStream* stream_of(int socket);
+  ConnectionId add_stream(ListenerId listener, const PeerAddress& peer,
+                          std::shared_ptr<StoreStream> stream);
   std::size_t write_to(StoreStream& stream, std::span<const std::string_view> pieces);
   void admit_stream(const session::Admit& admit, StoreHost& host);
   void release_stream(int socket);
@@ -265,6 +301,7 @@ class ConnectionSet {
   const std::size_t clients_max_;        // how many connections and ports leave those free
   const std::ptrdiff_t share_of_doors_;  // of a turn's work
   StoreSessions sessions_;
+  SocketNumbers accepted_;  // those of sessions_
   std::deque<Port> ports_;  // an id is an index; the id of a closed port is reused
   // By their numbers; null: the number is free.
   std::vector<std::shared_ptr<StoreStream>> streams_;

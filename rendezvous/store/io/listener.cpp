@@ -1,29 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/store/io/listener.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// The kernel cuts the backlog down to somaxconn.
+constexpr int backlog_max = 1 << 16;
 
 bool set_option(int fd, int level, int name, int value) {
   return setsockopt(fd, level, name, &value, sizeof value) == 0;
@@ -65,8 +74,6 @@ int listen_once(const addrinfo& address, std::uint16_t port, bool dual_stack, Fi
   set_inherited_options(fd.get());
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&bound), address.ai_addrlen) != 0) return errno;
   is_bound = true;
-  // The kernel cuts the backlog down to somaxconn.
-  constexpr int backlog_max = 1 << 16;
   if (::listen(fd.get(), backlog_max) != 0) return errno;
   out = std::move(fd);
   return 0;
@@ -179,6 +186,105 @@ bool is_on_every_address(int fd) {
          getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_v6_alone, &length) == 0 && is_v6_alone == 0;
 }
 
+// --- Unix sockets --------------------------------------------------------------------------------
+
+Result<FileDescriptor> unix_socket() {
+  FileDescriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return failure("cannot open a Unix socket: " + socket_error_text(errno));
+  return fd;
+}
+
+// Held from bind() to listen(). Until it listens, a socket looks as stale as that of a
+// killed process, so another process would replace it. The file is removed at the end.
+class PathLock {
+ public:
+  explicit PathLock(const std::string& path) : name_(path + ".lock") {}
+  ~PathLock() {
+    if (!file_) return;
+    (void)::unlink(name_.c_str());
+    // Closing alone would not end it while a fork has a copy.
+    (void)::flock(file_.get(), LOCK_UN);
+  }
+  PathLock(const PathLock&) = delete;
+  PathLock& operator=(const PathLock&) = delete;
+
+  bool is_taken() const { return static_cast<bool>(file_); }
+  // Returns an errno, or 0. EADDRINUSE: another process is opening the path, and will serve there.
+  int take() {
+    constexpr mode_t for_this_user = 0600;
+    for (int attempt = 0; attempt < bounds::listen_attempts_max; ++attempt) {
+      FileDescriptor file(
+          ::open(name_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, for_this_user));
+      if (!file) return errno;
+      if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+        return errno == EWOULDBLOCK ? EADDRINUSE : errno;
+      }
+      if (!is_named(file.get())) continue;  // its last owner removed it meanwhile
+      file_ = std::move(file);
+      return 0;
+    }
+    return EADDRINUSE;
+  }
+
+ private:
+  bool is_named(int file) const {
+    struct stat own {};
+    struct stat named {};
+    return ::fstat(file, &own) == 0 && ::lstat(name_.c_str(), &named) == 0 &&
+           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+  }
+
+  const std::string name_;
+  FileDescriptor file_;
+};
+
+// Left by a process that was killed.
+bool is_stale(const sockaddr* name, socklen_t size) {
+  const Result<FileDescriptor> client = unix_socket();
+  return client && connect(client->get(), name, size) != 0 && errno == ECONNREFUSED;
+}
+
+Result<OpenPort> open_unix(const std::string& host) {
+  const std::string path = unix_path(host);
+  sockaddr_storage address{};
+  const Result<socklen_t> size = fill_unix_address(path, address);
+  if (!size) return tl::unexpected<Error>(size.error());
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  Result<FileDescriptor> fd = unix_socket();
+  if (!fd) return tl::unexpected<Error>(fd.error());
+  PathLock lock(path);
+  int error = lock.take();
+  if (error == 0 && bind(fd->get(), name, *size) != 0) error = errno;
+  // Without the lock another process is opening the path, and nothing is stale.
+  if (error == EADDRINUSE && lock.is_taken() && is_stale(name, *size) &&
+      ::unlink(path.c_str()) == 0) {
+    error = bind(fd->get(), name, *size) == 0 ? 0 : errno;
+  }
+  OpenPort open;
+  if (error == 0) open.file = SocketFile(path);
+  // It cannot be connected to before it listens.
+  constexpr mode_t for_this_user = 0600;
+  if (error == 0 && ::chmod(path.c_str(), for_this_user) != 0) error = errno;
+  if (error == 0 && ::listen(fd->get(), backlog_max) != 0) error = errno;
+  if (error != 0) {
+    return failure(fmt::format("cannot listen on {}: {}", host, socket_error_text(error)));
+  }
+  open.address = host;
+  open.sockets.push_back(std::move(*fd));
+  return open;
+}
+
+// Empty if it is no Unix socket.
+std::string unix_address_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  if (address.ss_family != AF_UNIX) return "";
+  // A name without a path (abstract, or none) begins with a NUL.
+  const auto& local = reinterpret_cast<const sockaddr_un&>(address);
+  return std::string(unix_prefix) + local.sun_path;
+}
+
 OpenPort with_address(OpenPort open) {
   const PeerAddress local = local_address_of(open.sockets.front().get());
   open.port = local.port;
@@ -188,7 +294,30 @@ OpenPort with_address(OpenPort open) {
 
 }  // namespace
 
+SocketFile::SocketFile(std::string path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) return;  // then there is nothing to remove
+  device_ = facts.st_dev;
+  number_ = facts.st_ino;
+  path_ = std::move(path);
+}
+
+SocketFile& SocketFile::operator=(SocketFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(device_, other.device_);
+  std::swap(number_, other.number_);
+  std::swap(owner_, other.owner_);
+  return *this;
+}
+
+SocketFile::~SocketFile() {
+  struct stat facts {};
+  if (path_.empty() || !owner_.is_this() || ::lstat(path_.c_str(), &facts) != 0) return;
+  if (facts.st_dev == device_ && facts.st_ino == number_) (void)::unlink(path_.c_str());
+}
+
 Result<OpenPort> open_port(const std::string& host, std::uint16_t port) {
+  if (host.starts_with(unix_prefix)) return open_unix(host);
   const Result<AddressList> list = resolve(host, 0);
   if (!list) return tl::unexpected<Error>(list.error());
   return (host.empty() ? open_wildcard(list->get(), port) : open_named(list->get(), host, port))
@@ -211,6 +340,13 @@ Result<OpenPort> open_port(const std::vector<std::string>& hosts, std::uint16_t 
 }
 
 Result<OpenPort> take_port(FileDescriptor socket) {
+  if (std::string address = unix_address_of(socket.get()); !address.empty()) {
+    OpenPort open;
+    open.address = std::move(address);
+    open.sockets.push_back(std::move(socket));
+    open.is_passed = true;
+    return open;
+  }
   const PeerAddress local = local_address_of(socket.get());
   if (local.port == 0) return failure("cannot serve on a socket that is not bound to a port");
   set_inherited_options(socket.get());
@@ -221,6 +357,15 @@ Result<OpenPort> take_port(FileDescriptor socket) {
     open.hosts.push_back(local.is_ipv4() ? local.host_text() : numeric_host_of(socket.get()));
   }
   open.sockets.push_back(std::move(socket));
+  open.is_passed = true;
+  return with_address(std::move(open));
+}
+
+Result<OpenPort> adopt_port(const std::vector<int>& sockets, std::vector<std::string> hosts) {
+  OpenPort open;
+  for (const int socket : sockets) open.sockets.emplace_back(socket);
+  if (open.sockets.empty()) return failure("the port has no socket");
+  open.hosts = std::move(hosts);
   return with_address(std::move(open));
 }
 

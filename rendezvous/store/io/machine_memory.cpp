@@ -10,7 +10,6 @@
 #include <optional>
 #include <string_view>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "rendezvous/io/file_descriptor.h"
 

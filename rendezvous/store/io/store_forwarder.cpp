@@ -9,8 +9,8 @@
 #include <array>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/store/bounds.h"
 
 namespace cpprun {
 
@@ -31,6 +31,14 @@ class StoreForwarder::Worker : public WorkerConnection,
     stream_ = streams_->open(shared_from_this());
     read_on();
   }
+
+  // It has this stream already.
+  void resume(StreamId stream) {
+    stream_ = stream;
+    read_on();
+  }
+
+  int socket() { return socket_.native_handle(); }
 
   void read_on() override {
     if (is_reading_ || is_closed() || streams_->room(stream_) == 0) return;
@@ -135,6 +143,56 @@ StoreForwarder::StoreForwarder(asio::io_context& context, tcp::acceptor acceptor
                   turn_soon();
                 }}) {
   accept();
+}
+
+StoreForwarder::Carried StoreForwarder::carried() const {
+  Carried carried{.port = acceptor_.native_handle(),
+                  .round = streams_.round().value_or(RoundNumber{}),
+                  .newest = streams_.newest()};
+  streams_.show([&carried](const WorkerStreams::Shown& shown, WorkerConnection* worker) {
+    carried.streams.push_back(
+        {.stream = shown.stream,
+         .socket = worker == nullptr ? -1 : static_cast<Worker*>(worker)->socket(),
+         .taken_here = shown.taken_here,
+         .taken_there = shown.taken_there,
+         .is_closed = shown.is_closed,
+         .is_known_there = shown.is_known_there,
+         .outgoing = std::string(shown.outgoing)});
+  });
+  return carried;
+}
+
+Result<std::unique_ptr<StoreForwarder>> StoreForwarder::resume(asio::io_context& context,
+                                                               const Carried& carried,
+                                                               Callbacks callbacks) {
+  tcp::acceptor acceptor(context);
+  asio::error_code error;
+  acceptor.assign(tcp::v4(), carried.port, error);
+  if (error) return failure("cannot keep the port for this node's workers: " + error.message());
+  std::unique_ptr<StoreForwarder> forwarder(
+      new StoreForwarder(context, std::move(acceptor), std::move(callbacks)));
+  if (carried.round == RoundNumber{}) return forwarder;
+  WorkerStreams& streams = forwarder->streams_;
+  streams.begin_round(carried.round);
+  for (const Carried::Stream& each : carried.streams) {
+    std::shared_ptr<Worker> worker;
+    if (each.socket >= 0) {
+      tcp::socket socket(context);
+      socket.assign(tcp::v4(), each.socket, error);
+      if (error) return failure("cannot keep a worker's connection: " + error.message());
+      worker = std::make_shared<Worker>(streams, std::move(socket));
+    }
+    streams.adopt({.stream = each.stream,
+                   .taken_here = each.taken_here,
+                   .taken_there = each.taken_there,
+                   .is_closed = each.is_closed,
+                   .is_known_there = each.is_known_there,
+                   .outgoing = each.outgoing},
+                  worker);
+    if (worker) worker->resume(each.stream);
+  }
+  streams.adopt_newest(carried.newest);
+  return forwarder;
 }
 
 StoreForwarder::~StoreForwarder() {

@@ -6,11 +6,14 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "proto/rank.h"
 #include "proto/result.h"
 #include "rendezvous/io/socket_address.h"
 #include "rendezvous/peer_address.h"
@@ -38,6 +41,33 @@ class StoreForwarder {
   StoreForwarder(const StoreForwarder&) = delete;
   StoreForwarder& operator=(const StoreForwarder&) = delete;
 
+  // The port and the workers' connections stay when another program is executed in this process:
+  // what it needs.
+  struct Carried {
+    struct Stream {
+      StreamId stream{};
+      int socket = -1;  // -1: the worker has left
+      std::uint64_t taken_here = 0;
+      std::uint64_t taken_there = 0;
+      bool is_closed = false;
+      bool is_known_there = false;
+      std::string outgoing = {};
+      friend bool operator==(const Stream&, const Stream&) = default;
+    };
+    int port = -1;  // listens
+    RoundNumber round{};
+    StreamId newest{};
+    std::vector<Stream> streams = {};
+    friend bool operator==(const Carried&, const Carried&) = default;
+  };
+  // What has come through the link and no worker has taken is not part of it: it is sent again on
+  // the next link.
+  Carried carried() const;
+  // Continues from there, with the same port, until the next begin_link().
+  static Result<std::unique_ptr<StoreForwarder>> resume(asio::io_context& context,
+                                                        const Carried& carried,
+                                                        Callbacks callbacks);
+
   int port() const { return port_; }
 
   // What comes through the link, and what workers send through it.
@@ -51,7 +81,7 @@ class StoreForwarder {
   void turn_soon();
 
   asio::io_context& context_;
-  asio::ip::tcp::acceptor acceptor_;
+  mutable asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer rest_;  // after a failed accept
   Callbacks callbacks_;
   int port_ = 0;

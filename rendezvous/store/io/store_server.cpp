@@ -2,170 +2,127 @@
 #include "rendezvous/store/io/store_server.h"
 
 #include <poll.h>
-#include <signal.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <stdexcept>
-#include <thread>
+#include <utility>
 
 #include "proto/text.h"
-#include "rendezvous/io/socket_address.h"
-#include "rendezvous/store/io/machine_memory.h"
+#include "rendezvous/io/file_descriptor.h"
+#include "rendezvous/io/quiet_thread.h"
 
 namespace cpprun {
-namespace {
-
-// One store, open to every client that reaches the port.
-class OpenHost : public StoreHost {
- public:
-  explicit OpenHost(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
-
-  Result<void> admit(const PeerAddress& /*peer*/) override { return {}; }
-  Store& store() override { return store_; }
-  void adopt_link(FileDescriptor /*socket*/, PeerAddress peer,
-                  std::string /*first_bytes*/) override {
-    note({.ordinary = false,
-          .peer = peer,
-          .text = "closed: an agent of a job connected, and this port serves a plain store only"});
-  }
-  void note(Note note) override {
-    if (note.ordinary || !log_) return;
-    log_(note.peer ? note.peer->text() + " " + note.text : note.text);
-  }
-
- private:
-  Store store_;
-  std::function<void(const std::string&)> log_;
-};
-
-MemoryLimits memory_for(const StoreServerOptions& options) {
-  if (options.memory_bytes_max != 0) return {.bytes_max = options.memory_bytes_max};
-  return memory_of_this_machine();
-}
-
-}  // namespace
 
 // --- in the caller's loop ----------------------------------------------------------------------
 
-StoreService::StoreService(const StoreServerOptions& options)
-    : host_(std::make_unique<OpenHost>(options.log)),
-      connections_({.memory = memory_for(options)}) {}
+StoreResult<std::unique_ptr<StoreService>> StoreService::open(const StoreServerOptions& options) {
+  auto store = OpenStore::open(options);
+  if (!store) return tl::unexpected(std::move(store.error()));
+  return std::unique_ptr<StoreService>(new StoreService(std::move(*store)));
+}
 
 StoreService::~StoreService() {
-  // A fork of the owner shares its sockets, so it only closes its own descriptors.
-  if (is_of_this_process()) connections_.shut_down();
-}
-
-Result<std::unique_ptr<StoreService>> StoreService::open(const StoreServerOptions& options) {
-  std::unique_ptr<StoreService> service(new StoreService(options));
-  Result<Listening> listening =
-      service->connections_.listen(*service->host_, {.host = options.host, .port = options.port});
-  if (!listening) return tl::unexpected<Error>(listening.error());
-  service->listening_ = std::move(*listening);
-  return service;
-}
-
-bool StoreService::is_of_this_process() const {
-  return owner_ == ::getpid();
-}
-
-int StoreService::next_wait_ms() const {
-  if (has_more_) return 0;
-  const std::optional<TimePoint> deadline = connections_.next_deadline();
-  if (!deadline) return -1;
-  const Duration left = *deadline - std::chrono::steady_clock::now();
-  // Rounded up, so that the deadline has passed when the wait is over.
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-  return static_cast<int>(std::clamp<std::int64_t>(wait, 0, 60'000));
-}
-
-void StoreService::serve() {
-  if (!is_of_this_process()) return;  // The owner would miss what is taken here.
-  has_more_ = connections_.serve(std::chrono::steady_clock::now());
+  store_->close();
 }
 
 // --- in a thread of its own --------------------------------------------------------------------
 
 class StoreServer::Impl {
  public:
-  Impl(std::unique_ptr<StoreService> service, FileDescriptor stop)
-      : service_(std::move(service)), stop_(std::move(stop)) {
-    // The embedding program handles signals, in its own threads. A new thread inherits the signal
-    // mask of its creator.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  Impl(std::shared_ptr<OpenStore> store, FileDescriptor stop)
+      : store_(std::move(store)), stop_(std::move(stop)) {}
+
+  // An errno, or 0.
+  int start() {
+    return start_quiet_thread([this] { run(); }, &thread_);
   }
 
-  ~Impl() {
+  // The server is gone. Deletes itself, in a callback once that has returned.
+  static void end(std::unique_ptr<Impl> impl) {
+    if (!impl->owner_.is_this()) return impl->store_->let_go_in_fork();
+    const pthread_t thread = impl->thread_;
+    const bool is_callback =
+        pthread_equal(thread, pthread_self()) != 0 || impl->store_->is_admitting_here();
+    impl->store_->close();
     const std::uint64_t one = 1;
     // No other code writes this eventfd, so this cannot fail.
-    (void)!::write(stop_.get(), &one, sizeof one);
-    thread_.join();
+    (void)!::write(impl->stop_.get(), &one, sizeof one);
+    if (is_callback) {
+      pthread_detach(thread);
+      Impl* const own_owner = impl.release();
+      own_owner->is_own_owner_ = true;
+      own_owner->is_stopping_ = true;  // it may be gone after this
+      return;
+    }
+    impl->is_stopping_ = true;
+    pthread_join(thread, nullptr);
   }
 
-  const StoreService& service() const { return *service_; }
-  bool is_of_this_process() const { return owner_ == ::getpid(); }
+  OpenStore& store() const { return *store_; }
 
  private:
   void run() {
-    std::array<pollfd, 2> watched{pollfd{service_->descriptor(), POLLIN, 0},
+    std::array<pollfd, 2> watched{pollfd{store_->descriptor(), POLLIN, 0},
                                   pollfd{stop_.get(), POLLIN, 0}};
-    while (watched[1].revents == 0) {
-      service_->serve();
-      if (poll(watched.data(), watched.size(), service_->next_wait_ms()) < 0) {
-        watched[1].revents = 0;  // interrupted by a signal; the events are not valid
-      }
+    while (!is_stopping_) {
+      store_->serve();
+      if (is_stopping_) break;
+      // After an error, for instance a signal, the store is served once more than necessary.
+      (void)poll(watched.data(), watched.size(), store_->next_wait_ms());
     }
+    store_->close();
+    if (is_own_owner_) delete this;
   }
 
-  std::unique_ptr<StoreService> service_;
-  FileDescriptor stop_;
-  const pid_t owner_ = ::getpid();
-  std::thread thread_;
+  const std::shared_ptr<OpenStore> store_;
+  const FileDescriptor stop_;
+  const OwnerProcess owner_;
+  pthread_t thread_{};
+  std::atomic<bool> is_stopping_ = false;
+  bool is_own_owner_ = false;  // written before is_stopping_, read after it
 };
 
 StoreServer::StoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 StoreServer::~StoreServer() {
-  // A fork of the owner does not have the thread, shares its descriptors, and has a copy of the
-  // store in an arbitrary state. All of that is left as it is.
-  if (impl_ != nullptr && !impl_->is_of_this_process()) (void)impl_.release();
+  if (impl_ != nullptr) Impl::end(std::move(impl_));
 }
 
-Result<std::unique_ptr<StoreServer>> StoreServer::open(const StoreServerOptions& options) {
-  Result<std::unique_ptr<StoreService>> service = StoreService::open(options);
-  if (!service) return tl::unexpected<Error>(service.error());
+StoreResult<std::unique_ptr<StoreServer>> StoreServer::open(const StoreServerOptions& options) {
+  auto store = OpenStore::open(options);
+  if (!store) return tl::unexpected(std::move(store.error()));
   FileDescriptor stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop) return failure("cannot start a store server: " + errno_text(errno));
-  return std::unique_ptr<StoreServer>(
-      new StoreServer(std::make_unique<Impl>(std::move(*service), std::move(stop))));
+  int error = stop ? 0 : errno;
+  std::unique_ptr<Impl> impl;
+  if (error == 0) {
+    impl = std::make_unique<Impl>(std::move(*store), std::move(stop));
+    error = impl->start();
+  }
+  if (error != 0) {
+    return failure(StoreErrorCode::system, "cannot start a store server: " + errno_text(error));
+  }
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));
 }
 
 StoreServer::StoreServer(const StoreServerOptions& options) {
-  Result<std::unique_ptr<StoreServer>> server = open(options);
+  StoreResult<std::unique_ptr<StoreServer>> server = open(options);
   if (!server) throw std::runtime_error(server.error().reason);
   impl_ = std::move((*server)->impl_);
 }
 
 std::uint16_t StoreServer::port() const {
-  return impl_->service().port();
+  return impl_->store().port();
 }
 std::string StoreServer::address() const {
-  return impl_->service().address();
+  return impl_->store().address();
+}
+OpenStore& StoreServer::store() const {
+  return impl_->store();
 }
 
 }  // namespace cpprun

@@ -56,6 +56,7 @@ class Case:
     nodes: list = None  # further arguments for each of several launchers, in front of the others
     during: Callable = None  # Run -> None, while the launchers run
     since: tuple = (2, 0)  # the release of torch that first knew it; not compared with older ones
+    counts_cpus: bool = False  # its workers are as many as the CPUs, so it gets all of them
     timeout: float = TIMEOUT  # a launcher that is still running then counts as hung
 
 
@@ -87,7 +88,7 @@ class Run:
         self.ports = {}
         for index, more in enumerate(case.nodes or [[]]):
             words = [self.fill(word) for word in command + more + args]
-            self.nodes.append(self.start(words, case.env, index))
+            self.nodes.append(self.start(words, case, index))
         if case.during:
             case.during(self)
         deadline = time.monotonic() + case.timeout
@@ -112,7 +113,9 @@ class Run:
             word = word.replace("{port}", str(self.ports.setdefault("port", free_port())))
         return word
 
-    def start(self, words, env, index):
+    def start(self, words, case, index):
+        # With more workers than CPUs, the first ones are forked as well.
+        has_one_cpu = WARM and not case.counts_cpus
         variables = {
             "PATH": f"{Path(PYTHON).parent}:{os.environ['PATH']}",
             "HOME": str(self.directory),
@@ -122,7 +125,9 @@ class Run:
             "PYTHON_EXEC": PYTHON,
             TOKEN: self.token,
         }
-        variables.update({name: self.fill(value) for name, value in env.items()})
+        if WARM and self.launcher == "cpprun":
+            variables["PET_WARM"] = WARM_MODULE
+        variables.update({name: self.fill(value) for name, value in case.env.items()})
         out, err = self.directory / f"out{index}", self.directory / f"err{index}"
         if self.launcher == "torchrun":
             process = Launcher(SERVER, words, directory=str(self.directory), env=variables,
@@ -137,6 +142,7 @@ class Run:
                 stdout=to_out,
                 stderr=to_err,
                 start_new_session=True,
+                preexec_fn=(lambda: os.sched_setaffinity(0, {CPU})) if has_one_cpu else None,
             )
         return Node(process, out, err)
 
@@ -223,7 +229,15 @@ def free_port():
 
 def run_case(case, launcher, command):
     with tempfile.TemporaryDirectory(prefix=f"{launcher}_") as directory:
-        return case.see(Run(case, launcher, command, directory))
+        run = Run(case, launcher, command, directory)
+        if launcher == "cpprun":
+            TOLD_FORKED.extend(each["forked"] for each in run.workers() if "forked" in each)
+        return case.see(run)
+
+
+def count_forked():
+    """Of cpprun's workers that have told it: how many were forked, and how many there were."""
+    return sum(TOLD_FORKED), len(TOLD_FORKED)
 
 
 # --- the usual looks -----------------------------------------------------------------------------
@@ -351,3 +365,9 @@ def report(*fields):
 # Set by the main program: the Python that runs the scripts, and the server of torchrun's forks.
 PYTHON = "python3"
 SERVER = ""
+# All cases with warm workers (--warm); torchrun has none. A worker that was forked has this module,
+# which it does not import itself.
+WARM = False
+WARM_MODULE = "wsgiref"
+CPU = min(os.sched_getaffinity(0))
+TOLD_FORKED = []

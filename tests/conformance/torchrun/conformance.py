@@ -2,9 +2,10 @@
 """The same command lines under torchrun and under cpprun: what is the same, what is different on
 purpose, and whether anything else is different.
 
-    conformance.py PATH_TO_CPPRUN [PART OF A NAME]
+    conformance.py [--warm] PATH_TO_CPPRUN [PART OF A NAME]
 
-Prints a table and a score; exits with 1 if there is an unintended difference.
+Prints a table and a score; exits with 1 if there is an unintended difference. With --warm, cpprun
+has warm workers in every case, and at least one has to be forked.
 """
 
 import concurrent.futures
@@ -77,6 +78,9 @@ def in_short(seen):
 def main():
     began = time.monotonic()
     cases.PYTHON = sys.executable
+    if "--warm" in sys.argv:
+        sys.argv.remove("--warm")
+        cases.WARM = True
     with tempfile.TemporaryDirectory(prefix="conformance_") as directory:
         cases.SERVER = f"{directory}/torchrun"
         words = [sys.executable, torchrun_server.__file__, cases.SERVER]
@@ -121,6 +125,10 @@ def compare(began):
             sys.stdout.flush()
     for case in newer:
         print(f"not compared: \"{case.name}\" needs torchrun {'.'.join(map(str, case.since))}")
+    if cases.WARM:
+        forked, started = cases.count_forked()
+        print(f"\n{forked} of {started} workers that told it were forked")
+        score["DIFFERENT"] += forked == 0
     return summary(len(chosen), score, time.monotonic() - began)
 
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds a foreign training program against the installed worker component, launches two ranks of it
-# and compares what they learned. Another LibTorch is rejected while configuring.
+# and compares what they learned. Another LibTorch is rejected while configuring. Then the two
+# programs of docs/cpp-from-libtorch.md: one process, and two ranks.
 #   run.sh BUILD_DIRECTORY CXX_COMPILER LIBTORCH_DIRECTORY LIBTORCH_VERSION CPPRUN
 set -eu
 build=$1 compiler=$2 libtorch=$3 version=$4 cpprun=$5
@@ -10,9 +11,9 @@ work=$build/embed_worker_test
 rm -rf "$work"
 mkdir -p "$work"
 cmake --install "$build" --prefix "$work/prefix" --component development >"$work/install.log"
-# configure DIRECTORY LIBTORCH
+# configure DIRECTORY LIBTORCH [PROJECT]
 configure() {
-  cmake -G Ninja -S "$here" -B "$work/$1" -DCMAKE_CXX_COMPILER="$compiler" \
+  cmake -G Ninja -S "$here/../${3:-worker}" -B "$work/$1" -DCMAKE_CXX_COMPILER="$compiler" \
     -DCMAKE_PREFIX_PATH="$work/prefix;$2" >"$work/$1.log" 2>&1
 }
 
@@ -37,3 +38,17 @@ cat "$work/output"
 # Each rank trained on other numbers, and all have the same model: y = a + b.
 [ "$(wc -l <"$work/output")" = 2 ]
 [ "$(sort -u "$work/output")" = "learned 1" ]
+
+configure spirals "$libtorch" from_libtorch || { cat "$work/spirals.log"; exit 1; }
+cmake --build "$work/spirals" >"$work/spirals.log" 2>&1 || { cat "$work/spirals.log"; exit 1; }
+mkdir "$work/one" "$work/two"
+(cd "$work/one" && OMP_NUM_THREADS=1 timeout 120 "$work/spirals/single") >"$work/one/output"
+(cd "$work/two" && timeout 120 "$cpprun" --standalone --nproc-per-node=2 --no-python \
+  "$work/spirals/distributed") >"$work/two/output"
+# Both learn the spirals, print each epoch once, and save the model.
+for run in one two; do
+  tail -n 1 "$work/$run/output"
+  [ "$(grep -c '^epoch ' "$work/$run/output")" = 30 ]
+  awk 'END { exit !($3 > 95) }' "$work/$run/output"
+  [ -s "$work/$run/spirals.pt" ]
+done

@@ -7,7 +7,7 @@
 #include <csignal>
 
 #include "launcher/agent/agent.h"
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace agent_link_test {
@@ -190,7 +190,7 @@ TEST_CASE("a node that was suspended for almost a lease also asks for its seat")
   REQUIRE(notes<LogLevel::warning>(doubts).size() == 1);
   CHECK(notes<LogLevel::warning>(doubts)[0].sentence ==
         "this node was suspended: no response from the master for 2.8 s, with a lease of 3 s; its "
-        "workers are paused until the master confirms their seat");
+        "workers are paused until the master confirms this node's place in the job");
   REQUIRE(work<supervisor::SignalGroup>(doubts).size() == 1);
   CHECK(work<supervisor::SignalGroup>(doubts)[0].signal == SIGSTOP);
   SUBCASE("answered") {
@@ -380,7 +380,7 @@ TEST_CASE(
   const auto up = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2", {"10.0.0.1"}});
   REQUIRE(notes<LogLevel::warning>(up).size() == 1);
   CHECK(notes<LogLevel::warning>(up)[0].sentence.find(
-            "the master's address 10.0.0.1 is not assigned to this machine") == 0);
+            "the master's address 10.0.0.1 is not an address of this machine") == 0);
   CHECK(said<link::Join>(up).size() == 1);
   REQUIRE(stage.agent.next_deadline() == t0);
   const auto asks = all<agent::AskWhoHosts>(stage.agent.advance(t0));

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "proto/bounds.h"
+#include "launcher/workers/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace agent_rejoin_test {
@@ -143,7 +143,7 @@ TEST_CASE("a node that is asked to stop while it is cut off does not rejoin") {
 TEST_CASE("a spare that lost its master waits for join_timeout only") {
   Stage stage;
   stage.join();
-  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  stage.heard(t0, link::Waiting{.reason = "all 2 places are taken", .spare = true});
   stage.agent.handle(t0 + 24h, agent::LinkDown{"connection reset"});
   const auto last = all<events::JobEnded>(stage.agent.advance(t0 + 24h + 600s));
   REQUIRE(last.size() == 1);

@@ -33,12 +33,12 @@ inline Config two_nodes() {
   return config;
 }
 
-inline AgentFacts facts(bool hosts_coordinator = false) {
+inline AgentFacts facts(bool hosts_coordinator = false, std::string run_directory = {}) {
   return {.host = "beta",
           .pid = 42,
           .hosts_coordinator = hosts_coordinator,
           .program = {.argv = {"/bin/true"}, .interpreter = "", .entrypoint = "true"},
-          .node = {},
+          .node = {.run_directory = std::move(run_directory)},
           .interfaces = {{.name = "lo", .up = true, .loopback = true, .addresses = {"127.0.0.1"}},
                          {.name = "eth0", .up = true, .addresses = {"10.0.0.2", "fe80::2"}}}};
 }
@@ -51,7 +51,8 @@ inline link::Sealed seat(RoundNumber round = first) {
           .world_size = 2,
           .role_base_rank = 1,
           .role_world_size = 2,
-          .store_port = 29500};
+          .store_port = 29500,
+          .captures_timeouts = true};
 }
 
 template <class A>
@@ -95,8 +96,9 @@ inline bool kills(const Agent::Actions& actions) {
 
 // One agent with one worker, brought step by step to where a test begins.
 struct Stage {
-  explicit Stage(bool hosts_coordinator = false, const Config& config = two_nodes())
-      : agent(config, facts(hosts_coordinator)) {
+  explicit Stage(bool hosts_coordinator = false, const Config& config = two_nodes(),
+                 std::string run_directory = {})
+      : agent(config, facts(hosts_coordinator, std::move(run_directory))) {
     agent.start(t0);
   }
   Agent::Actions heard(TimePoint now, link::Message message) {

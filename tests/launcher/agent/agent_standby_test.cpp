@@ -6,7 +6,7 @@
 #include <csignal>
 #include <memory>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace agent_standby_test {

@@ -5,7 +5,8 @@
 
 #include <csignal>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
+#include "launcher/workers/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace agent_test {
@@ -64,7 +65,7 @@ TEST_CASE("a node without a seat gives up in time, reports what it waited for, a
 TEST_CASE("a spare waits without limit until it has a seat") {
   Stage stage;
   stage.join();
-  stage.heard(t0, link::Waiting{.reason = "all 2 seats are taken", .spare = true});
+  stage.heard(t0, link::Waiting{.reason = "all 2 places are taken", .spare = true});
   CHECK(stage.agent.next_deadline() == t0 + 1s);  // the heartbeat
   stage.answered(t0 + 24h);
   CHECK(all<events::JobEnded>(stage.agent.advance(t0 + 24h)).empty());
@@ -189,6 +190,80 @@ TEST_CASE("a new round after a drain starts the workers again, with its own numb
   const auto actions = stage.heard(t0 + 1s, next);
   REQUIRE(work<supervisor::Spawn>(actions).size() == 1);
   CHECK(work<supervisor::Spawn>(actions)[0].spec.variables.at("TORCHELASTIC_RESTART_COUNT") == "1");
+}
+
+// --- workers that change rounds (--on-failure=reconfigure)
+
+namespace {
+
+// The worker of this node can change rounds.
+Stage reconfigurable() {
+  Config config = two_nodes();
+  config.restarts = {.max = 3, .reconfigures = true};
+  Stage stage(false, config);
+  stage.run();
+  stage.worker(t0, supervisor::Rejoins{});
+  return stage;
+}
+
+// It has left the first round, which a failure elsewhere broke.
+Stage between_rounds() {
+  Stage stage = reconfigurable();
+  const auto leaves = stage.heard(
+      t0, link::Drain{.round = first, .reason = "rank 0 failed", .keeps_workers = true});
+  CHECK(work<supervisor::LeaveRound>(leaves) ==
+        std::vector{supervisor::LeaveRound{LocalRank{0}, first}});
+  const auto left = stage.worker(t0, supervisor::Rejoins{LocalRank{0}, first});
+  CHECK(said<link::Drained>(left).size() == 1);
+  return stage;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that has left its round takes its place in the next one") {
+  Stage stage = between_rounds();
+  const auto begins = stage.heard(t0, seat(second));
+  const auto places = work<supervisor::TakePlace>(begins);
+  REQUIRE(places.size() == 1);
+  CHECK(places[0].spec.rank == Rank{1});
+  CHECK(work<supervisor::Spawn>(begins).empty());
+  REQUIRE(all<agent::Prepare>(begins).size() == 1);
+  CHECK(all<agent::Prepare>(begins)[0].remaining == std::vector{LocalRank{0}});
+  // It runs as any other worker.
+  const auto ends = stage.heard(t0, link::Drain{.round = second, .reason = "rank 0 failed"});
+  CHECK(work<supervisor::SignalMain>(ends).size() == 1);
+}
+
+TEST_CASE("a drain that keeps no workers ends those that could change rounds") {
+  Stage stage = reconfigurable();
+  const auto ends = stage.heard(t0, link::Drain{.round = first, .reason = "rank 0 failed"});
+  CHECK(work<supervisor::SignalMain>(ends).size() == 1);
+  CHECK(work<supervisor::LeaveRound>(ends).empty());
+}
+
+TEST_CASE("a worker between two rounds is ended when the job ends, and then the agent exits") {
+  Stage stage = between_rounds();
+  const auto ends = stage.heard(t0, link::Finish{.exit_code = 3, .reason = "rank 0 failed"});
+  CHECK(work<supervisor::SignalMain>(ends).size() == 1);
+  CHECK(all<events::JobEnded>(ends).empty());
+  const auto gone = stage.end_worker(t0, {.signalled = true, .value = SIGTERM});
+  REQUIRE(all<events::JobEnded>(gone).size() == 1);
+  CHECK(all<events::JobEnded>(gone)[0].exit_code == 3);
+}
+
+TEST_CASE("a worker between two rounds is killed when its node loses its seat") {
+  Stage stage = between_rounds();
+  CHECK(kills(stage.pass(t0 + 10s)));
+}
+
+TEST_CASE("a node whose workers are between two rounds resumes as one without running workers") {
+  Stage stage = between_rounds();
+  stage.agent.handle(t0, agent::LinkDown{"reset"});
+  const auto resumes = stage.agent.handle(t0, agent::LinkUp{"10.0.0.2"});
+  REQUIRE(said<link::Join>(resumes).size() == 1);
+  CHECK(said<link::Join>(resumes)[0].idle);
+  CHECK(said<link::Join>(resumes)[0].after == first);
+  CHECK(said<link::Drained>(resumes).size() == 1);
 }
 
 TEST_CASE("a second seal of a running round starts nothing") {
@@ -433,6 +508,90 @@ TEST_CASE("an agent's invariants hold from its first dial to its exit") {
   stage.end_worker(t0 + 5s, {});
   stage.heard(t0 + 6s, link::Finish{.reason = "every worker finished"});
   CHECK_FALSE(stage.agent.check());
+}
+
+namespace {
+
+Config independent() {
+  Config config = two_nodes();
+  config.restarts = {.max = 3, .scope = RestartScope::worker};
+  return config;
+}
+
+link::Sealed confirmed_seat() {
+  link::Sealed sealed = seat();
+  sealed.restarts_workers = true;
+  return sealed;
+}
+
+}  // namespace
+
+TEST_CASE("a failed worker is restarted when the coordinator answers, with the job's count") {
+  Stage stage(false, independent());
+  stage.join();
+  stage.heard(t0, confirmed_seat());
+  stage.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  auto failed = stage.worker(t0 + 1s, supervisor::Exited{LocalRank{0}, {false, 3}, WallTime{}});
+  stage.examine_all(t0 + 1s, failed);
+  CHECK(said<link::Failed>(failed).size() == 1);
+  CHECK(all<supervisor::Draining>(failed).empty());
+  stage.worker(t0 + 1s, supervisor::GroupGone{LocalRank{0}});
+  // On a new link it is said again, until the answer is here.
+  stage.agent.handle(t0 + 1s, agent::LinkDown{"reset"});
+  CHECK(said<link::Failed>(stage.agent.handle(t0 + 1s, agent::LinkUp{"10.0.0.2"})).size() == 1);
+  const link::RestartWorker answer{
+      .round = first, .rank = Rank{1}, .attempt = 1, .restart_count = 2, .reason = "2 of 3"};
+  const auto restarted = stage.heard(t0 + 2s, answer);
+  REQUIRE(work<supervisor::Spawn>(restarted).size() == 1);
+  CHECK(work<supervisor::Spawn>(restarted)[0].spec.variables.at("TORCHELASTIC_RESTART_COUNT") ==
+        "2");
+  CHECK(work<supervisor::Spawn>(stage.heard(t0 + 2s, answer)).empty());
+  stage.agent.handle(t0 + 2s, agent::LinkDown{"reset"});
+  CHECK(said<link::Failed>(stage.agent.handle(t0 + 2s, agent::LinkUp{"10.0.0.2"})).empty());
+  // A repeated answer to the first failure is none to the second.
+  stage.worker(t0 + 2s, supervisor::Started{LocalRank{0}, 101});
+  auto again = stage.worker(t0 + 3s, supervisor::Exited{LocalRank{0}, {false, 3}, WallTime{}});
+  stage.examine_all(t0 + 3s, again);
+  REQUIRE(said<link::Failed>(again).size() == 1);
+  CHECK(said<link::Failed>(again)[0].attempt == 1);
+  stage.worker(t0 + 3s, supervisor::GroupGone{LocalRank{0}});
+  stage.heard(t0 + 3s, answer);
+  stage.agent.handle(t0 + 3s, agent::LinkDown{"reset"});
+  CHECK(said<link::Failed>(stage.agent.handle(t0 + 3s, agent::LinkUp{"10.0.0.2"})).size() == 1);
+}
+
+TEST_CASE("a restart of a worker is ignored for another round or rank, and during a drain") {
+  Stage stage(false, independent());
+  stage.join();
+  stage.heard(t0, confirmed_seat());
+  stage.worker(t0, supervisor::Started{LocalRank{0}, 100});
+  auto failed = stage.worker(t0, supervisor::Exited{LocalRank{0}, {false, 3}, WallTime{}});
+  stage.examine_all(t0, failed);
+  stage.worker(t0, supervisor::GroupGone{LocalRank{0}});
+  const auto spawns = [&](RoundNumber round, int rank) {
+    return work<supervisor::Spawn>(
+               stage.heard(t0, link::RestartWorker{.round = round, .rank = Rank{rank}}))
+        .size();
+  };
+  CHECK(spawns(second, 1) == 0);
+  CHECK(spawns(first, 0) == 0);
+  CHECK(spawns(first, 2) == 0);
+  stage.heard(t0, link::Drain{first, "rank 0 failed"});
+  CHECK(spawns(first, 1) == 0);
+}
+
+TEST_CASE("a coordinator that does not know --restart-scope=worker ends the node before it runs") {
+  Stage stage(false, independent());
+  stage.join();
+  const auto refused = stage.agent.handle(t0, agent::Heard{seat()});
+  CHECK(said<link::Leave>(refused).size() == 1);
+  CHECK(work<supervisor::Spawn>(refused).empty());
+  REQUIRE(all<events::JobEnded>(refused).size() == 1);
+  CHECK(all<events::JobEnded>(refused)[0].exit_code == 1);
+  CHECK(all<events::JobEnded>(refused)[0].reason ==
+        "the master at 10.0.0.1:29500 runs a version of cpprun that does not support "
+        "--restart-scope=worker\n  hint: use the same version on every node, or "
+        "--restart-scope=job");
 }
 
 }  // namespace agent_test

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "rendezvous/job/bounds.h"
 #include "tests/launcher/agent/set_stage.h"
 
 namespace agent_turned_test {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "launcher/agent/bounds.h"
 #include "tests/launcher/agent/set_stage.h"
 
 namespace agent_turns_test {

@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 
 namespace duplicate_master_check_test {
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace failover_test {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "proto/link/codec.h"
 
 namespace join_message_test {
@@ -41,7 +41,9 @@ TEST_CASE("a join states what the coordinator must know of this node") {
                            .after = RoundNumber{7},
                            .sent = 9s,
                            .can_lead = true,
-                           .turns = true});
+                           .turns = true,
+                           .captures = true,
+                           .upgrades = true});
 }
 
 TEST_CASE("a join names a few addresses by which other machines reach this one") {

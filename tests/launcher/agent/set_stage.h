@@ -7,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "launcher/agent/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/launcher/agent/agent_stage.h"
 
 namespace cpprun::testing {

@@ -38,11 +38,11 @@ TEST_CASE(
 TEST_CASE("an unreachable interface is named, with an alternative") {
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "docker0"}}) ==
         "GLOO_SOCKET_IFNAME=docker0: docker0 (172.17.0.1) shares no network with the other nodes "
-        "(for example 10.0.0.6, 192.168.1.6); workers that use this interface will not be able to "
+        "(for example 10.0.0.6, 192.168.1.6); workers on this interface cannot "
         "connect to each other; "
         "unset GLOO_SOCKET_IFNAME, or name eth0 (10.0.0.5), which leads to the other nodes");
   CHECK(stray({{"NCCL_SOCKET_IFNAME", "=lo"}})
-            ->find("NCCL_SOCKET_IFNAME==lo: lo (127.0.0.1) never leaves this machine") == 0);
+            ->find("NCCL_SOCKET_IFNAME==lo: lo (127.0.0.1) is a loopback interface") == 0);
   CHECK(stray({{"GLOO_SOCKET_IFNAME", "eth0,docker0"}})->find("docker0 (172.17.0.1)") !=
         std::string::npos);
 }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "rendezvous/job/bounds.h"
 #include "tests/launcher/agent/set_stage.h"
 
 namespace takeover_window_test {
@@ -43,6 +44,17 @@ TEST_CASE("a takeover window that shrinks, or ends, does so for later answers") 
   CHECK(stage.agent.overdue_at() == fence);
   stage.answered(t0 + 6s);
   CHECK(stage.agent.overdue_at() == t0 + 6s + own_lease + bounds::fence_margin / 2);
+}
+
+TEST_CASE("the takeover window of an earlier leader ends with the round") {
+  Set stage;
+  stage.join();
+  stage.heard(t0, link::Waiting{"1 of 2 nodes have joined"});
+  stage.heard(t0, members(6));
+  stage.answered(t0 + 1s);
+  stage.heard(t0 + 1s, members(6, 0s));
+  stage.heard(t0 + 2s, seat());
+  CHECK(stage.agent.overdue_at() == t0 + 1s + own_lease + bounds::fence_margin / 2);
 }
 
 TEST_CASE("an answer from a leader without a takeover window counts without one") {

@@ -35,6 +35,8 @@ bash_completes "--dry-run" cpprun --nnodes 2 --dr
 bash_completes "--json" cpprun --dry-run --js
 bash_completes "--json" cpprun --rdzv-endpoint h : 29400 --dry-run = true --js
 bash_completes "inherit pass" cpprun --stderr =
+bash_completes "--dry-run" cpprun --warm --dr
+bash_completes "--dry-run" cpprun --warm = torch --dr
 bash_completes "inherit" cpprun --stderr = i
 bash_completes "inherit" cpprun --stderr i
 bash_completes "c10d" cpprun --nnodes = 2 --rdzv_backend c

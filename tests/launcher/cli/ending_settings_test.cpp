@@ -99,6 +99,24 @@ TEST_CASE("a restart policy without restarts is noted") {
         Words{"--restart-backoff has no effect without --max-restarts"});
 }
 
+TEST_CASE("--hang-timeout takes seconds or off, and turns the probe on") {
+  CHECK_FALSE(good({"x"}).hang_timeout);
+  CHECK_FALSE(good({"x"}).probes());
+  CHECK(good({"--hang-timeout=90", "x"}).hang_timeout == 90s);
+  CHECK(good({"--hang-timeout=90", "x"}).probes());
+  CHECK_FALSE(good({"--hang-timeout=off", "x"}).hang_timeout);
+  CHECK(diagnostics({"--hang-timeout=0", "x"}) ==
+        Words{"--hang-timeout=0 is neither off nor a number of seconds from 1 to 2000000"});
+}
+
+TEST_CASE("--probe is on or off whatever --hang-timeout says") {
+  CHECK(good({"--probe=on", "x"}).probes());
+  CHECK_FALSE(good({"--hang-timeout=90", "--probe=off", "x"}).probes());
+  CHECK(good({"--hang-timeout=90", "--probe=auto", "x"}).probes());
+  CHECK(diagnostics({"--probe=yes", "x"}) ==
+        Words{"--probe=\"yes\" is invalid; expected auto, on or off"});
+}
+
 TEST_CASE("--beat-timeout takes seconds or auto") {
   CHECK_FALSE(good({"x"}).beat_timeout);
   CHECK(good({"--beat-timeout=90", "x"}).beat_timeout == HeartbeatTimeout{.fixed = 90s});
@@ -172,6 +190,40 @@ TEST_CASE("free restart codes, the limit without progress and the host limit are
   CHECK(good({"--max-restarts=1", "--restart-state=f", "x"}).restart_state_file == "f");
   CHECK(good({"--restart-state=f", "x"}).notes ==
         Words{"--restart-state has no effect without --max-restarts"});
+}
+
+TEST_CASE("the restart scope takes only its names, and checks what it is used with") {
+  CHECK(good({"x"}).restarts.scope == RestartScope::job);
+  CHECK(good({"--restart-scope=job", "x"}).restarts.scope == RestartScope::job);
+  CHECK(good({"--max-restarts=1", "--restart-scope=worker", "x"}).restarts.scope ==
+        RestartScope::worker);
+  CHECK(good({"--max-restarts=1", "x"}, {{"PET_RESTART_SCOPE", "worker"}}).restarts.scope ==
+        RestartScope::worker);
+  CHECK(good({"--restart-scope=worker", "x"}).notes ==
+        Words{"--restart-scope has no effect without --max-restarts"});
+  CHECK(diagnostics({"--restart-scope=node", "x"}) ==
+        Words{"--restart-scope=\"node\" is invalid; expected job or worker"});
+  CHECK(diagnostics({"--max-restarts=1", "--restart-scope=worker", "--hang-timeout=60", "x"}) ==
+        Words{"--hang-timeout finds hangs of a whole job, and --restart-scope=worker is for "
+              "independent workers\n  hint: use --beat-timeout, which checks each worker"});
+  CHECK(diagnostics({"--max-restarts=1", "--restart-scope=worker", "--max-no-progress=3", "x"}) ==
+        Words{"--max-no-progress measures the progress of a whole job, and --restart-scope=worker "
+              "is for independent workers\n  hint: use --restart-window, which limits how often "
+              "they fail"});
+  CHECK(good({"--max-restarts=1", "--restart-scope=worker", "--hang-timeout=off", "x"})
+            .restarts.scope == RestartScope::worker);
+}
+
+TEST_CASE("workers change rounds after a failure only if asked, and not if restarted alone") {
+  CHECK_FALSE(good({"x"}).restarts.reconfigures);
+  CHECK_FALSE(good({"--on-failure=restart", "x"}).restarts.reconfigures);
+  CHECK(good({"--max-restarts=1", "--on-failure=reconfigure", "x"}).restarts.reconfigures);
+  CHECK(diagnostics({"--on-failure=stop", "x"}) ==
+        Words{"--on-failure=\"stop\" is invalid; expected restart or reconfigure"});
+  CHECK(diagnostics(
+            {"--max-restarts=1", "--on-failure=reconfigure", "--restart-scope=worker", "x"}) ==
+        Words{"--on-failure=reconfigure is for workers of one process group, and "
+              "--restart-scope=worker for independent ones\n  hint: use one of them"});
 }
 
 TEST_CASE("the signal scope and the stragglers setting take only their names") {

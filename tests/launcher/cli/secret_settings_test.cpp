@@ -51,8 +51,8 @@ TEST_CASE("the route to the store is chosen by the secret, or by the flag") {
   CHECK(good({"x"}, {{"PET_STORE", "direct"}}).store == StoreWay::direct);
   CHECK(diagnostics({"--store=remote", "x"}) ==
         Words{"--store=remote is invalid; expected local (workers reach the store through cpprun "
-              "on their node; the default with a secret) or direct (workers connect to the master; "
-              "the default without a secret)"});
+              "on their node; the default with a secret, several cpprunds or etcd) or direct "
+              "(workers connect to the master; otherwise the default)"});
 }
 
 }  // namespace secret_settings_test

@@ -69,4 +69,18 @@ TEST_CASE("processors are bound in one of torchrun's four ways") {
         Words{"--numa-binding=galaxy is not one of node, socket, exclusive, core-complex"});
 }
 
+TEST_CASE("--warm takes modules, on or off, and never the script") {
+  CHECK(good({"x"}).warm_modules.empty());
+  CHECK(good({"--warm", "x"}).warm_modules == Words{"torch"});
+  CHECK(good({"--warm", "x"}).program.script == "x");
+  CHECK(good({"--warm=torch, numpy.random", "x"}).warm_modules == Words{"torch", "numpy.random"});
+  CHECK(good({"x"}, {{"PET_WARM", "1"}}).warm_modules == Words{"torch"});
+  CHECK(good({"--warm=off", "x"}, {{"PET_WARM", "torch"}}).warm_modules.empty());
+  CHECK(diagnostics({"--warm=torch,train.py/", "x"}) ==
+        Words{"--warm=torch,train.py/: \"train.py/\" is not the name of a Python module\n  hint: "
+              "use on, off or a list such as torch,transformers"});
+  CHECK(diagnostics({"--warm=torch,", "x"}).size() == 1);
+  CHECK(diagnostics({"--warm=", "x"}).size() == 1);
+}
+
 }  // namespace worker_settings_test

@@ -33,7 +33,7 @@ TEST_CASE("a leader lists its standbys, its state and the previous leader") {
   daemon.last_change = ChangeView{
       .time = 880, .from = "b", .to = "a", .reason = "it has handed over", .silence = 0.012};
   CHECK(daemon_text(daemon) ==
-        "cpprund \"a\" at a:29400 (1.2) is the leader, in epoch 12 for 2 min\n"
+        "cpprund \"a\" at a:29400 (1.2) has been the leader for 2 min (epoch 12)\n"
         "  standby \"b\" at b:29400 (1.2): in sync\n"
         "  standby \"c\" at c:29400 (1.3): catching up, 3.0 MiB behind\n"
         "  state: on the leader and its standbys; job records also in etcd\n"
@@ -48,12 +48,11 @@ TEST_CASE("a standby reports where the jobs are") {
   daemon.leads = false;
   daemon.is_in_sync = true;
   CHECK(daemon_text(daemon) ==
-        "cpprund \"b\" at b:29400 (1.2) is a standby, in sync; the jobs are on the leader \"a\" at "
-        "a:29400, in epoch 12 for 2 min\n"
+        "cpprund \"b\" at b:29400 (1.2) is a standby, in sync; the jobs are on \"a\" at a:29400, "
+        "the leader for 2 min (epoch 12)\n"
         "  state: on the leader and its standbys; job records also in etcd\n");
   daemon.is_in_sync = false;
-  CHECK(daemon_text(daemon).find("not yet in sync; the jobs are on the leader \"a\"") !=
-        std::string::npos);
+  CHECK(daemon_text(daemon).find("not yet in sync; the jobs are on \"a\"") != std::string::npos);
   daemon.leader.clear();
   CHECK(daemon_text(daemon).find("is a standby, no known leader") != std::string::npos);
 }
@@ -64,7 +63,7 @@ TEST_CASE("a leader without a standby reports it, and how its state is kept") {
   daemon.is_durable = true;
   daemon.is_synced = true;
   CHECK(daemon_text(daemon) ==
-        "cpprund \"a\" at a:29400 (1.2) is the leader for 2 min, without a standby\n"
+        "cpprund \"a\" at a:29400 (1.2) has been the leader for 2 min, without a standby\n"
         "  state: on disk before each reply (--state-sync)\n");
   daemon.is_synced = false;
   CHECK(daemon_text(daemon).find("  state: in the state directory (--state)") != std::string::npos);

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "proto/http/bounds.h"
 
 namespace event_stream_test {
 

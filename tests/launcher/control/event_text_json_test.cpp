@@ -33,6 +33,8 @@ TEST_CASE("each event is printed as a sentence") {
   CHECK(words("worker_failed", R"("failure":{"rank":1,"host":"b","exit_code":1,"signal":null,)"
                                R"("cause":"python_error","message":"ValueError: x\nmore"})") ==
         "worker_failed   rank 1 on b: exit code 1 (python_error): ValueError: x");
+  CHECK(words("worker_restarting", R"("rank":1,"restart":2,"reason":"restart 2 of 5")") ==
+        "worker_restarting  rank 1 alone: restart 2 of 5");
   CHECK(words("node_lost", R"("changed_host":"b","changed_node":1,"reason":"silent")") ==
         "node_lost       b (node 1): silent");
   CHECK(words("node_joined", R"("changed_host":"b","changed_node":null)") == "node_joined     b");

@@ -102,7 +102,7 @@ TEST_CASE("an invalid trace is reported with its line, and one with several jobs
   CHECK(why_not(two, "j") == "read");
   CHECK(why_not(two, "z") == "the trace does not contain job \"z\"");
   CHECK(why_not(std::string(events) + "{\"at\": 1}") ==
-        "the trace mixes events and invented failures; use only one kind");
+        "the trace mixes events and failures written by hand; use only one kind");
 }
 
 TEST_CASE("an invalid invented failure is rejected with its line and member") {

@@ -112,8 +112,8 @@ TEST_CASE("a file that is not a report, or a report of a later version, is rejec
       R"({"version":2,"job":"a","state":"ended","others":[],"attempts":[],"consequences":[]})");
   REQUIRE_FALSE(later);
   CHECK(later.error().reason ==
-        "report version 2, but this cpprunctl reads version 1; use the cpprunctl of the cpprun "
-        "that wrote it");
+        "the report has version 2, but this cpprunctl reads version 1; use the cpprunctl of the "
+        "cpprun that wrote it");
 }
 
 TEST_CASE("missing or invalid members keep their default, and invalid answers are rejected") {
@@ -139,6 +139,7 @@ TEST_CASE("a command contains only the given members, and its answer is read") {
         json{{"for_s", 7200}});
   CHECK(json::parse(order_json({.kind = CommandKind::save, .signal = "SIGUSR2"})) ==
         json{{"signal", "SIGUSR2"}});
+  CHECK(order_json({.kind = CommandKind::stacks, .native = true}) == R"({"native":true})");
   CHECK(said_in(R"({"said":"it ends"})") == "it ends");
   CHECK(error_in(R"({"error":"no such job"})") == "no such job");
   CHECK(error_in("only root may\nmore") == "only root may");

@@ -40,6 +40,43 @@ TEST_CASE("a single machine has no clock and no other hosts") {
         "no problems found\n");
 }
 
+TEST_CASE("what can be read of workers that hang is a table of its own") {
+  ExaminedHost alone = some("");
+  alone.dialed = {};
+  alone.facts->stacks =
+      StackSources{.python = "3.11.2", .torch = "2.13.0", .has_py_spy = true, .ptrace_scope = 1};
+  const auto shown = [&alone] { return doctor_text({alone}, {}, {}); };
+  CHECK(shown().ends_with(
+      "\nstacks of workers that hang, besides /proc:\n"
+      "HOST  PROBE                                PY-SPY  LIBDW  PTRACE\n"
+      "box   yes (PyTorch 2.13.0, Python 3.11.2)  yes     yes    yes, except with --probe=off "
+      "(ptrace_scope 1)\n"
+      "\nno problems found\n"));
+  StackSources& stacks = *alone.facts->stacks;
+  stacks = {.libdw_refusal = "not installed", .ptrace_refusal = "EPERM", .ptrace_scope = 3};
+  CHECK(shown().find(
+            "box   no Python  not on PATH  no (not installed)  no (EPERM; ptrace_scope 3)") !=
+        std::string::npos);
+  stacks = {.python = "3.9.1", .torch = "2.3.1+cpu"};
+  CHECK(shown().find("no (PyTorch 2.3.1+cpu, Python 3.9.1; needs PyTorch 2.4)") !=
+        std::string::npos);
+  stacks.python = "3.13.0";
+  CHECK(shown().find("not needed (Python 3.13.0)") != std::string::npos);
+  for (const char* unknown : {"3.13.0t", "3.15.0"}) {
+    stacks.python = unknown;
+    CHECK(shown().find("  not on PATH  ") != std::string::npos);
+  }
+  stacks.python = "3.13.0";
+  stacks.ptrace_refusal = "EPERM";
+  CHECK(shown().find("  not on PATH  ") != std::string::npos);
+  stacks.ptrace_refusal = "";
+  stacks.torch = "2.8.0";
+  CHECK(shown().find("stacks only (PyTorch 2.8.0") != std::string::npos);
+  const auto json = nlohmann::json::parse(doctor_json({alone}, {}));
+  CHECK(json["hosts"][0]["facts"]["stacks"]["torch"] == "2.8.0");
+  CHECK(json["hosts"][0]["facts"]["stacks"]["ptrace_scope"].is_null());
+}
+
 TEST_CASE("hosts are a table, and findings come with their hints") {
   const auto text =
       doctor_text({some("h1"), gone()}, {{"h2", "examination failed: no", "mend it"}}, {});

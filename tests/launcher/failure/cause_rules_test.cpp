@@ -37,6 +37,50 @@ std::string_view not_started(SpawnStage stage, int error_number,
 
 }  // namespace
 
+TEST_CASE("a timeout of PyTorch's process groups is known by its line") {
+  for (
+      const std::string_view line :
+      {"[rank0]: RuntimeError: [/g/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting "
+       "4000ms for recv operation to complete",
+       "[rank0]:[E1129 11:37:42.037 ProcessGroupGloo.cpp:67] [Rank 0]: Rank 1 failed to pass "
+       "monitoredBarrier in 3000 ms",
+       "[rank2]:[E630 09:00:01.1 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective "
+       "operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE) ran for 600025 milliseconds",
+       "[rank6]:[E703 21:51:54.1 ProcessGroupNCCL.cpp:1987] [PG ID 0 PG GUID 0(default_pg) Rank 6] "
+       "Received a dump signal due to a collective timeout from  rank 7 and we will try our best",
+       "[rank1]:[E901 09:00:01.1 WorkNCCL.cpp:131] [nccl2 rank 1] Operation timed out after 600001 "
+       "ms",
+       "[rank1]:[E901 09:00:01.2 ProcessGroupNCCL.cpp:300] Aborting process due to timeout"}) {
+    CAPTURE(line);
+    CHECK(shows_timeout(line));
+    CHECK(cause_of_words(line) == "peer_silent");
+  }
+  const std::string_view store = "DistStoreError: wait timeout after 300000ms, keys: /default_pg/0";
+  CHECK(shows_timeout(store));
+  CHECK(cause_of_words(store) == "peer_missing");
+  for (const std::string_view line :
+       {"[rank0]:[W1129 11:37:42.0 socket.cpp:1] gloo: connect timed out, retrying",
+        "TimeoutError: Timed out after 30 s waiting for https://example.org",
+        "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer [127.0.0.1]:2487",
+        "torch.OutOfMemoryError: CUDA out of memory", ""}) {
+    CAPTURE(line);
+    CHECK_FALSE(shows_timeout(line));
+  }
+}
+
+TEST_CASE("a worker gave up waiting for others if its last line says so") {
+  const std::string lost = "[rank0]: RuntimeError: [pair.cc:553] Connection closed by peer";
+  CHECK(gave_up_waiting({"step 4", lost}, /*has_exited=*/false));
+  CHECK(gave_up_waiting({lost, "[rank0]:[W1129 11:37:42.0 a.cpp:1] Warning: not destroyed"},
+                        /*has_exited=*/false));
+  CHECK_FALSE(gave_up_waiting({lost, "trying again"}, /*has_exited=*/false));
+  CHECK(gave_up_waiting({lost, "frame #1: abort"}, /*has_exited=*/true));
+  CHECK(gave_up_waiting({"DistStoreError: wait timeout after 300000ms, keys: /default_pg/0"},
+                        /*has_exited=*/false));
+  CHECK_FALSE(gave_up_waiting({"KeyError: 'x'"}, /*has_exited=*/true));
+  CHECK_FALSE(gave_up_waiting({}, /*has_exited=*/true));
+}
+
 TEST_CASE("the last exception of a chain is the cause") {
   CHECK(after_saying({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f",
                       "ConnectionResetError: Connection reset by peer", "",
@@ -168,8 +212,7 @@ TEST_CASE("a process that survives KILL is stuck in the kernel") {
 TEST_CASE("a suspected interface is the cause if the workers fail as it would make them") {
   const auto judged = [](const Lines& lines, link::ExitStatus status = {false, 1}) {
     auto evidence = ended(status);
-    evidence.host_facts.unreachable_interface =
-        "GLOO_SOCKET_IFNAME=lo: lo never leaves this machine";
+    evidence.host_facts.unreachable_interface = "GLOO_SOCKET_IFNAME=lo: lo is a loopback interface";
     return judge_cause(evidence, {.recorded = "", .lines = lines}).cause;
   };
   CHECK(judged({"RuntimeError: Gloo connectFullMesh failed: Connection refused"}) ==

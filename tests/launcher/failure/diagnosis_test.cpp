@@ -8,8 +8,8 @@
 #include <csignal>
 #include <type_traits>
 
+#include "launcher/failure/bounds.h"
 #include "launcher/output/lines.h"
-#include "proto/bounds.h"
 #include "tests/launcher/failure/diagnosed.h"
 
 namespace diagnosis_test {

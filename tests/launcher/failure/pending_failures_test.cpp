@@ -6,7 +6,7 @@
 #include <csignal>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace pending_failures_test {
 

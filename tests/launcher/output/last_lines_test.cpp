@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 
 namespace last_lines_test {
 

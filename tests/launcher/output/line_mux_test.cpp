@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 #include "tests/launcher/output/line_probe.h"
 
 namespace line_mux_test {

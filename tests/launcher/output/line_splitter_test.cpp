@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 #include "tests/launcher/output/line_probe.h"
 
 namespace line_splitter_test {

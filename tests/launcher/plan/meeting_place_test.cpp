@@ -67,9 +67,9 @@ TEST_CASE("a master whose address belongs to another machine is warned at once")
   REQUIRE(doubt);
   CHECK(doubt->strong);
   CHECK(doubt->sentence ==
-        "the master's address trainer (10.0.0.6) is not assigned to this machine (it has 10.0.0.5 "
-        "(eth0), 192.168.1.5 (ib0)); unless a Service, a NAT or a forwarded port leads here, start "
-        "every node with --master-addr=10.0.0.5");
+        "the master's address trainer (10.0.0.6) is not an address of this machine (this machine "
+        "has 10.0.0.5 (eth0), 192.168.1.5 (ib0)); start every node with --master-addr=10.0.0.5, "
+        "unless a Service, a NAT or a forwarded port leads here");
 }
 
 TEST_CASE("a loopback endpoint causes a warning if other nodes are expected") {

@@ -205,7 +205,7 @@ TEST_CASE("a warning of the start is a note") {
   known.master_addresses = {"10.9.9.9"};
   const auto notes = preview(one_of_two(0), known).nodes.front().notes;
   CHECK(std::ranges::any_of(notes, [](const auto& note) {
-    return note.find("is not assigned to this machine") != std::string::npos;
+    return note.find("is not an address of this machine") != std::string::npos;
   }));
 }
 

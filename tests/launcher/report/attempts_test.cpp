@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "launcher/report/bounds.h"
 
 namespace attempts_test {
 

@@ -94,14 +94,48 @@ TEST_CASE("failures, drains and kills are printed as sentences") {
         "(--shutdown-timeout)\n");
 }
 
+TEST_CASE("a hang is printed with its groups and a hint only where they help") {
+  events::HangFound event{
+      .verdict = {.round = RoundNumber{1},
+                  .number = 1,
+                  .rank = Rank{7},
+                  .quiet = 600400ms,
+                  .kind = "missing",
+                  .sentence = "rank 7 never reached all_reduce number 12 of default_pg, where 15 "
+                              "ranks wait; rank 7 is busy in fetch (data.py:12)",
+                  .clusters = {"rank 7: is busy in fetch (data.py:12)"}},
+      .is_here = true,
+      .stacks_file = "logs/stacks-1.txt"};
+  CHECK(in_pipe.text(event) ==
+        "cpprun: error: the job is hung: no rank made progress for 600 s\n"
+        "  rank 7 never reached all_reduce number 12 of default_pg, where 15 ranks wait\n"
+        "  rank 7 is busy in fetch (data.py:12)\n"
+        "  stack groups:\n"
+        "    rank 7: is busy in fetch (data.py:12)\n"
+        "  full stacks: logs/stacks-1.txt\n"
+        "  hint: read the stack of that rank: a data loader, a lock, or a branch that depends on "
+        "the rank\n");
+  event.is_here = false;
+  CHECK(in_pipe.text(event) ==
+        "cpprun: error: the job is hung: no rank made progress for 600 s; rank 7 never reached "
+        "all_reduce number 12 of default_pg, where 15 ranks wait; rank 7 is busy in fetch "
+        "(data.py:12)\n");
+  event.verdict.is_timeout = true;
+  CHECK(in_pipe.text(event).starts_with(
+      "cpprun: error: a process group of PyTorch timed out; rank "));
+  event.is_first_node = true;
+  event.verdict.kind = "of a newer cpprun";
+  CHECK(in_pipe.text(event).ends_with("  full stacks: logs/stacks-1.txt\n"));
+}
+
 TEST_CASE("a near miss is reported with its margin, and with a hint where it is frequent") {
   const auto text = in_pipe.text(events::LeaseNearlyMissed{.silence = 2500ms, .lease = 3s});
   CHECK(
-      text.starts_with("cpprun: warning: the master took 2.5 s to respond; the lease is 3 s; if "
-                       "the response had taken 0.5 s longer"));
+      text.starts_with("cpprun: warning: the master took 2.5 s to respond; 0.5 s later this node "
+                       "would have stopped its workers (lease: 3 s)"));
   CHECK(text.find("keep_alive_max_attempt") != std::string::npos);
   CHECK(in_pipe.text(events::LeaseNearlyMissed{3500ms, 3s, 4s})
-            .find("the lease is 3 s; if the response had taken 3.5 s longer,") !=
+            .find("3.5 s later this node would have stopped its workers (lease: 3 s)") !=
         std::string::npos);
 }
 

@@ -118,7 +118,9 @@ TEST_CASE("each event has exactly the members that docs/events.md lists") {
       events::JobEnded{},         change(Kind::joined),
       change(Kind::lost),         change(Kind::left),
       events::EventsLost{},       events::LeaseNearlyMissed{},
-      events::LeaderChanged{},    events::Answered{}};
+      events::LeaderChanged{},    events::Answered{},
+      events::HangFound{},        events::WorkerRestarting{},
+      events::AgentUpgraded{}};
   // One alternative has three event names. Three are not for the event file.
   CHECK(all.size() == std::variant_size_v<events::Event> + 2 - 3);
   for (const events::Event& each :

@@ -77,6 +77,16 @@ TEST_CASE("the report of a local failure has all facts, in torchrun's layout") {
         "report\n");
 }
 
+TEST_CASE("after a timeout of PyTorch the hint is the verdict, if there is one") {
+  auto root = ended(1, {false, 1});
+  root.last_lines = {"RuntimeError: Timed out waiting 9ms for recv operation to complete"};
+  auto facts = facts_of({root});
+  CHECK(report(facts).find("hint: run cpprunctl stacks while the job hangs, or start it with "
+                           "--hang-timeout") != std::string::npos);
+  facts.hang = events::HangFound{.verdict = {.is_timeout = true}};
+  CHECK(report(facts).find("hint: see the verdict above") != std::string::npos);
+}
+
 TEST_CASE("a recorded traceback is shown instead of the last lines") {
   auto root = ended(0, {false, 1});
   root.last_lines = {"noise"};

@@ -118,6 +118,40 @@ TEST_CASE("impossible heartbeat times are ignored") {
   CHECK(silent == Silent{second, 60s + beat_second_look});
 }
 
+TEST_CASE("after one worker hung the others are read on") {
+  auto watch = watching();
+  const std::vector<HeartbeatReading> readings = {heartbeat(first, 9, t0 + 59s),
+                                                  heartbeat(second, 1, t0)};
+  REQUIRE(watch.take_due(t0 + 60s));
+  CHECK_FALSE(watch.heard(t0 + 60s, readings));
+  REQUIRE(watch.take_due(t0 + 60s + beat_second_look));
+  CHECK(watch.heard(t0 + 60s + beat_second_look, readings) ==
+        Silent{second, 60s + beat_second_look});
+  watch.ended(second);
+  REQUIRE(watch.next_deadline());
+  CHECK(watch.take_due(*watch.next_deadline()));
+  CHECK_FALSE(watch.heard(t0 + 61s, readings));
+  CHECK(watch.next_deadline() == t0 + 119s);
+}
+
+TEST_CASE("a worker that starts later says nothing about the steps of the others") {
+  auto watch = watching({.automatic = true});
+  watch.ended(second);
+  // One heartbeat a second.
+  const auto look = [&](TimePoint now) {
+    const auto beats = static_cast<std::uint64_t>((now - t0) / 1s) - 1;
+    REQUIRE(watch.take_due(now));
+    CHECK_FALSE(watch.heard(now, {heartbeat(first, beats, now - 1s)}));
+  };
+  look(t0 + 300s);
+  look(*watch.next_deadline());
+  REQUIRE(watch.timeout() == beat_timeout_least);
+  const TimePoint next = *watch.next_deadline();
+  watch.started(next - 10s, second);
+  look(next);
+  CHECK(watch.timeout() == beat_timeout_least);
+}
+
 TEST_CASE("workers that have ended are not watched, and none is while all are being stopped") {
   auto watch = watching();
   watch.ended(first);

@@ -13,8 +13,8 @@
 #include <random>
 #include <utility>
 
+#include "launcher/workers/bounds.h"
 #include "launcher/workers/supervisor.h"
-#include "proto/bounds.h"
 #include "proto/state_machine.h"
 
 namespace supervisor_exploration_test {
@@ -61,6 +61,7 @@ class Life {
     const std::array all = {Stragglers::wait, Stragglers::kill, Stragglers::leave};
     policy_ = {
         .grace = grace_, .scope = scope, .stragglers = all[static_cast<std::size_t>(roll(0, 2))]};
+    policy_.dumps_stacks = roll(0, 1) == 0;
     driver_.begin(Supervisor(specs, policy_));
     if (roll(0, 2) == 0) later(roll(0, 9000), Stop{"asked", SIGTERM});
     if (roll(0, 4) == 0) later(roll(0, 12000), Insist{"asked again"});
@@ -204,6 +205,12 @@ class Life {
   void act(const SignalWorker&) { FAIL("a worker is sent a signal that was not requested"); }
   void act(const ReadHeartbeats&) { FAIL("heartbeats are read although none are watched"); }
 
+  // None of these workers can change rounds.
+  void act(const LeaveRound&) { FAIL("a worker is to leave a round that it cannot leave"); }
+  void act(const TakePlace&) { FAIL("a worker gets a place in a round that it cannot enter"); }
+  void act(const Leaving&) { FAIL("workers leave a round that they cannot leave"); }
+  void act(const Waiting&) { FAIL("workers wait for a round that they cannot enter"); }
+
   void act(const Failed& failed) {
     ++failures_;
     CHECK(failed.outcome.our_signal == 0);
@@ -215,8 +222,14 @@ class Life {
     drained_at_ = now_;
   }
 
-  void act(const Killing& killing) {
+  void act(const DumpStack& dump) {
+    CHECK(policy_.dumps_stacks);
     CHECK(now_ <= drained_at_ + grace_);
+    CHECK(bodies_[dump.local_rank.value].alive);
+  }
+
+  void act(const Killing& killing) {
+    CHECK(now_ <= drained_at_ + grace_ + (policy_.dumps_stacks ? stack_dump_pause : Duration{}));
     CHECK(bodies_[killing.local_rank.value].alive);
   }
 
@@ -232,7 +245,7 @@ class Life {
     }
     // Grace, then the timeout of KILL, then the timeout of descendants: never longer.
     if (drained_at_ != TimePoint::min()) {
-      CHECK(now_ <= drained_at_ + grace_ + 2 * bounds::kill_timeout);
+      CHECK(now_ <= drained_at_ + grace_ + stack_dump_pause + 2 * bounds::kill_timeout);
     }
   }
 

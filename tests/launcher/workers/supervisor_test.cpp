@@ -7,7 +7,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "proto/bounds.h"
+#include "launcher/workers/bounds.h"
 
 namespace supervisor_test {
 
@@ -77,6 +77,8 @@ std::vector<A> only(const Actions& actions) {
 
 using Signals = std::vector<SignalProcess>;
 
+constexpr EndPolicy alone{.grace = 30s, .restart_scope = RestartScope::worker};
+
 // Both workers have ended with 0.
 Supervisor lingering(Stragglers stragglers) {
   auto supervisor = running({.grace = 30s, .stragglers = stragglers});
@@ -133,6 +135,32 @@ TEST_CASE("a worker that outlives the grace is killed") {
   static_cast<void>(supervisor.advance(t0 + 29s));
   CHECK(supervisor.advance(t0 + 30s) == Actions{Killing{first}, SignalGroup{first, SIGKILL}});
   CHECK(supervisor.handle(t0 + 30s, Exited{first, by_kill}) == Actions{Sweep{first}});
+}
+
+TEST_CASE("before KILL, workers that outlive the grace may show their stacks") {
+  auto supervisor = running({.grace = 30s, .dumps_stacks = true});
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.advance(t0 + 29s));
+  CHECK(supervisor.advance(t0 + 30s) == Actions{DumpStack{first}});
+  CHECK(supervisor.next_deadline() == t0 + 30s + stack_dump_pause);
+  SUBCASE("and are killed") {
+    CHECK(supervisor.advance(t0 + 31s) == Actions{Killing{first}, SignalGroup{first, SIGKILL}});
+  }
+  SUBCASE("or exit by themselves") {
+    CHECK(only<Killing>(supervisor.handle(t0 + 30s, Exited{first, by_term})).empty());
+    CHECK(only<DumpStack>(supervisor.advance(t0 + 31s)).empty());
+  }
+  SUBCASE("or are killed at once, on a second request") {
+    CHECK(only<SignalGroup>(supervisor.handle(t0 + 30s, Insist{"again"})).size() == 1);
+  }
+}
+
+TEST_CASE("a second request to stop kills at once, without a stack") {
+  auto supervisor = running({.grace = 30s, .dumps_stacks = true});
+  static_cast<void>(supervisor.handle(t0, Stop{"asked to", SIGINT}));
+  const auto killed = supervisor.handle(t0 + 1s, Insist{"again"});
+  CHECK(only<DumpStack>(killed).empty());
+  CHECK(only<SignalGroup>(killed).size() == 2);
 }
 
 TEST_CASE("a grace of zero kills at the next deadline, which is now") {
@@ -441,10 +469,322 @@ TEST_CASE("a stop while a leftover process is waited for sends it the signal") {
   CHECK(supervisor.handle(t0 + 2s, TreeSeen{}) == Actions{Sweep{first}, Sweep{second}});
 }
 
+// --- workers that change rounds
+
+namespace {
+
+constexpr RoundNumber round_1{1};
+constexpr RoundNumber round_2{2};
+
+// Two workers of round 1, of which `can` can change rounds.
+Supervisor reconfigurable(std::vector<LocalRank> can) {
+  Supervisor supervisor(two_workers(), {.grace = 30s, .keeps_workers = true});
+  static_cast<void>(supervisor.start(t0, round_1));
+  static_cast<void>(supervisor.handle(t0, Started{first, 100}));
+  static_cast<void>(supervisor.handle(t0, Started{second, 101}));
+  for (const LocalRank each : can) static_cast<void>(supervisor.handle(t0, Rejoins{each}));
+  return supervisor;
+}
+
+// The first of two workers waits for round 2, because the second has failed.
+Supervisor waiting() {
+  auto supervisor = reconfigurable({first, second});
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+  static_cast<void>(supervisor.handle(t0, Rejoins{first, round_1}));
+  static_cast<void>(supervisor.handle(t0, NodeSwept{}));
+  CHECK(supervisor.waits());
+  return supervisor;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that can change rounds survives the failure of another one") {
+  auto supervisor = reconfigurable({first, second});
+  CHECK(supervisor.handle(t0, Exited{second, code_3}) ==
+        Actions{Failed{outcome(second, code_3, 0)}, Leaving{"rank 5 failed", {Rank{4}}},
+                LeaveRound{first, round_1}, Sweep{second}});
+  CHECK(supervisor.handle(t0, GroupGone{second}).empty());
+  // What the failed worker had started goes first.
+  CHECK(supervisor.handle(t0 + 1s, Rejoins{first, round_1}) == Actions{SweepNode{}});
+  CHECK(supervisor.handle(t0 + 1s, NodeSwept{}) ==
+        Actions{Waiting{{outcome(second, code_3, 0)}, outcome(second, code_3, 0)}});
+  CHECK(supervisor.waits());
+  CHECK_FALSE(supervisor.next_deadline());
+  CHECK_FALSE(supervisor.check());
+}
+
+TEST_CASE("in the next round it takes its place, and the other one is started again") {
+  auto supervisor = waiting();
+  auto specs = two_workers();
+  specs[0].rank = Rank{0};
+  specs[1].rank = Rank{1};
+  CHECK(supervisor.resume(t0, round_2, specs) == Actions{TakePlace{specs[0]}, Spawn{specs[1]}});
+  CHECK_FALSE(supervisor.waits());
+  CHECK_FALSE(supervisor.check());
+  // Its failure is one of its new rank.
+  const auto failed = only<Failed>(supervisor.handle(t0, Exited{first, code_3}));
+  REQUIRE(failed.size() == 1);
+  CHECK(failed[0].outcome.rank == Rank{0});
+}
+
+TEST_CASE("a worker that remains keeps the files that it has open") {
+  auto supervisor = waiting();
+  auto specs = two_workers();
+  for (auto& each : specs) each.error_file = "new";
+  const auto merged = supervisor.with_files_of_remaining(specs);
+  CHECK(merged[0].error_file.empty());
+  CHECK(merged[1].error_file == "new");
+}
+
+TEST_CASE("a worker that has not left the round within the grace period is killed") {
+  auto supervisor = reconfigurable({first, second});
+  static_cast<void>(supervisor.handle(t0, Break{"rank 0 failed"}));
+  static_cast<void>(supervisor.handle(t0, Rejoins{first, round_1}));
+  CHECK(supervisor.advance(t0 + 30s) ==
+        Actions{Killing{second, false}, SignalGroup{second, SIGKILL}});
+  static_cast<void>(supervisor.handle(t0 + 30s, Exited{second, by_kill}));
+  static_cast<void>(supervisor.handle(t0 + 30s, GroupGone{second}));
+  CHECK(supervisor.handle(t0 + 30s, NodeSwept{}) ==
+        Actions{Waiting{{outcome(second, by_kill, SIGKILL)}, {}}});
+}
+
+TEST_CASE("an answer about an earlier round is not the end of this one") {
+  auto supervisor = waiting();
+  static_cast<void>(supervisor.resume(t0, round_2, two_workers()));
+  static_cast<void>(supervisor.handle(t0, Started{second, 102}));
+  CHECK(supervisor.handle(t0, Rejoins{second}).empty());
+  static_cast<void>(supervisor.handle(t0, Break{"rank 0 failed"}));
+  static_cast<void>(supervisor.handle(t0, Rejoins{second, round_2}));
+  CHECK(supervisor.handle(t0, Rejoins{first, round_1}).empty());
+  CHECK_FALSE(supervisor.waits());
+  CHECK(only<Waiting>(supervisor.handle(t0, Rejoins{first, round_2})).size() == 1);
+}
+
+TEST_CASE("a worker that cannot change rounds is stopped, and started again in the next one") {
+  auto supervisor = reconfigurable({first});
+  CHECK(supervisor.handle(t0, Break{"rank 0 failed"}) ==
+        Actions{Leaving{"rank 0 failed", {Rank{4}}}, LeaveRound{first, round_1},
+                SignalMain{second, SIGTERM}});
+  static_cast<void>(supervisor.handle(t0, Rejoins{first, round_1}));
+  CHECK(supervisor.handle(t0, Exited{second, by_term}) == Actions{Sweep{second}});
+  CHECK(supervisor.handle(t0, GroupGone{second}) == Actions{SweepNode{}});
+  CHECK(only<Waiting>(supervisor.handle(t0, NodeSwept{})).size() == 1);
+}
+
+TEST_CASE("if no worker can change rounds, a failure stops all of them as usual") {
+  auto supervisor = reconfigurable({});
+  CHECK(only<Draining>(supervisor.handle(t0, Exited{second, code_3})).size() == 1);
+  CHECK(only<Leaving>(reconfigurable({}).handle(t0, Break{"rank 0 failed"})).empty());
+}
+
+TEST_CASE("if the last worker that could remain exits, the attempt ends as usual") {
+  auto supervisor = reconfigurable({first, second});
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+  static_cast<void>(supervisor.handle(t0, Exited{first, code_3}));
+  CHECK(supervisor.handle(t0, GroupGone{first}) == Actions{SweepNode{}});
+  const auto finished = only<Finished>(supervisor.handle(t0, NodeSwept{}));
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].outcomes.size() == 2);
+}
+
+TEST_CASE("a worker that exits while it waits is started again in the next round, once swept") {
+  auto supervisor = waiting();
+  CHECK(supervisor.handle(t0, Exited{first, code_3}) == Actions{Sweep{first}});
+  const auto specs = two_workers();
+  CHECK(supervisor.resume(t0, round_2, specs).empty());
+  CHECK(supervisor.handle(t0, GroupGone{first}) == Actions{SweepNode{}});
+  CHECK(supervisor.handle(t0, NodeSwept{}) == Actions{Spawn{specs[0]}, Spawn{specs[1]}});
+}
+
+TEST_CASE("workers that wait are ended by a stop, and only their exits are reported then") {
+  auto supervisor = waiting();
+  const auto stopped = supervisor.handle(t0, Stop{"the job is over"});
+  CHECK(only<SignalMain>(stopped) == std::vector{SignalMain{first, SIGTERM}});
+  static_cast<void>(supervisor.handle(t0, TreeSeen{}));
+  static_cast<void>(supervisor.handle(t0, Exited{first, by_term}));
+  static_cast<void>(supervisor.handle(t0, TreeSeen{}));
+  CHECK(only<SweepNode>(supervisor.handle(t0, GroupGone{first})).size() == 1);
+  const auto finished = only<Finished>(supervisor.handle(t0, NodeSwept{}));
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].outcomes == std::vector{outcome(first, by_term, SIGTERM)});
+}
+
+TEST_CASE("a hung worker is ended although it could change rounds") {
+  auto supervisor = reconfigurable({first, second});
+  const auto actions = supervisor.handle(t0, Hung{second, 60s, "rank 5 hangs", WallTime{}});
+  CHECK(only<LeaveRound>(actions) == std::vector{LeaveRound{first, round_1}});
+  CHECK(only<SignalMain>(actions) == std::vector{SignalMain{second, SIGTERM}});
+}
+
 TEST_CASE("while some workers run, the children of exited ones are not touched") {
   auto supervisor = running();
   CHECK(supervisor.handle(t0, Exited{first, ended_well}).empty());
   CHECK_FALSE(supervisor.next_deadline());
+}
+
+TEST_CASE("with RestartScope::worker a failure is reported and the other workers run on") {
+  auto supervisor = running(alone);
+  CHECK(supervisor.handle(t0, Exited{second, code_3}) ==
+        Actions{Failed{outcome(second, code_3, 0)}, Sweep{second}});
+  CHECK(supervisor.handle(t0, GroupGone{second}).empty());
+  CHECK_FALSE(supervisor.next_deadline());
+  CHECK_FALSE(supervisor.check());
+  // The exit of the other one does not end the attempt: a restart may follow.
+  CHECK(supervisor.handle(t0 + 1s, Exited{first, ended_well}).empty());
+  CHECK(supervisor.handle(t0 + 2s, Restart{.spec = two_workers()[1]}) ==
+        Actions{Spawn{two_workers()[1]}});
+  static_cast<void>(supervisor.handle(t0 + 2s, Started{second, 102}));
+  CHECK(supervisor.handle(t0 + 3s, Exited{second, ended_well}) == Actions{WatchTree{}});
+}
+
+TEST_CASE("a worker is restarted after the pause, once none of its processes is left") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1], .pause = 2s}).empty());
+  CHECK(supervisor.advance(t0 + 2s).empty());  // its group is not gone
+  CHECK(supervisor.handle(t0 + 3s, GroupGone{second}) == Actions{Spawn{two_workers()[1]}});
+
+  auto paused = running(alone);
+  static_cast<void>(paused.handle(t0, Exited{second, code_3}));
+  static_cast<void>(paused.handle(t0, GroupGone{second}));
+  CHECK(paused.handle(t0, Restart{.spec = two_workers()[1], .pause = 2s}).empty());
+  CHECK(paused.next_deadline() == t0 + 2s);
+  CHECK(paused.advance(t0 + 2s) == Actions{Spawn{two_workers()[1]}});
+  CHECK_FALSE(paused.next_deadline());
+}
+
+TEST_CASE("a worker that runs is not restarted") {
+  auto supervisor = running(alone);
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1]}).empty());
+  static_cast<void>(supervisor.handle(t0, Exited{second, ended_well}));
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1]}).empty());
+}
+
+TEST_CASE("while the seat is in doubt no worker is restarted") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+  CHECK(supervisor.handle(t0, Hold{true}).empty());
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1]}).empty());
+  CHECK_FALSE(supervisor.next_deadline());
+  CHECK(supervisor.handle(t0 + 1s, Hold{false}) == Actions{Spawn{two_workers()[1]}});
+}
+
+TEST_CASE("a stop ends the others and forgets the restart, even if no worker is left") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+  static_cast<void>(supervisor.handle(t0, Restart{.spec = two_workers()[1], .pause = 9s}));
+  CHECK(supervisor.handle(t0, Stop{"no restart is left"}) ==
+        Actions{Draining{"no restart is left", SIGTERM}, WatchTree{}, SignalMain{first, SIGTERM}});
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1]}).empty());
+  CHECK_FALSE(supervisor.check());
+
+  auto alike = running(alone);
+  for (const LocalRank each : {first, second}) {
+    static_cast<void>(alike.handle(t0, Exited{each, code_3}));
+    static_cast<void>(alike.handle(t0, GroupGone{each}));
+  }
+  CHECK(alike.handle(t0, Stop{"no restart is left"}) ==
+        Actions{Draining{"no restart is left", SIGTERM}, WatchTree{}, WatchTree{}});
+  CHECK(alike.handle(t0, TreeSeen{}) == Actions{SweepNode{}});
+  const auto finished = only<Finished>(alike.handle(t0, NodeSwept{}));
+  REQUIRE(finished.size() == 1);
+  CHECK(finished[0].outcomes[1] == outcome(second, code_3, 0));
+}
+
+TEST_CASE("a stop when one worker exited with 0 and another one failed needs no grace period") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Exited{first, ended_well}));
+  static_cast<void>(supervisor.handle(t0, Exited{second, code_3}));
+  static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+  static_cast<void>(supervisor.handle(t0, Stop{"no restart is left"}));
+  CHECK(supervisor.handle(t0, TreeSeen{}) == Actions{Sweep{first}});
+  CHECK(supervisor.handle(t0, GroupGone{first}) == Actions{SweepNode{}});
+  CHECK(only<Finished>(supervisor.handle(t0, NodeSwept{})).size() == 1);
+}
+
+TEST_CASE("a worker that hangs is ended alone: the signal, the grace period, KILL, the drain") {
+  auto supervisor = running(alone);
+  CHECK(supervisor.handle(t0 + 20s, Hung{.local_rank = second, .quiet = 20s, .verdict = "v"})
+            .back() == supervisor::Action{SignalMain{second, SIGTERM}});
+  CHECK(supervisor.workers()[0].state == WorkerState::running);
+  CHECK(supervisor.handle(t0 + 21s, Hung{.local_rank = second, .quiet = 21s}).empty());
+  CHECK(supervisor.advance(t0 + 50s) == Actions{Killing{second}, SignalGroup{second, SIGKILL}});
+  // It is stuck in the kernel: the node can only be drained.
+  const auto stuck = supervisor.advance(t0 + 50s + bounds::kill_timeout);
+  CHECK(only<Draining>(stuck) ==
+        std::vector<Draining>{{"rank 5 (pid 101) ignores SIGKILL", SIGTERM}});
+}
+
+TEST_CASE("before a worker that hangs is killed, it shows its stack") {
+  EndPolicy policy = alone;
+  policy.dumps_stacks = true;
+  auto supervisor = running(policy);
+  static_cast<void>(supervisor.handle(t0, Hung{.local_rank = second, .quiet = 20s}));
+  CHECK(supervisor.advance(t0 + 30s) == Actions{DumpStack{second}});
+  CHECK(supervisor.next_deadline() == t0 + 30s + stack_dump_pause);
+  CHECK(supervisor.advance(t0 + 30s + stack_dump_pause) ==
+        Actions{Killing{second}, SignalGroup{second, SIGKILL}});
+  CHECK(supervisor.handle(t0 + 31s, Exited{second, by_kill}) == Actions{Sweep{second}});
+}
+
+TEST_CASE("what a hung worker has started gets the signal after it, and the grace period") {
+  auto supervisor = running(alone);
+  CHECK(supervisor.handle(t0, Hung{.local_rank = second, .quiet = 20s}) ==
+        Actions{Failed{[] {
+                  Outcome hung = outcome(second, by_term, 0);
+                  hung.hung_for = 20s;
+                  return hung;
+                }()},
+                WatchTree{}, SignalMain{second, SIGTERM}});
+  // The wrapper script waits for Python. The process of the other worker is not concerned.
+  const TreeProcess python = started_by(101, 301, 101);
+  const TreeProcess other = started_by(100, 302, 100);
+  CHECK(supervisor.handle(t0, TreeSeen{{python, other}}).empty());
+  static_cast<void>(supervisor.handle(t0, Restart{.spec = two_workers()[1]}));
+  CHECK(supervisor.handle(t0 + 1s, Exited{second, by_term}) ==
+        Actions{WatchTree{}, SignalProcess{301, 7, SIGTERM}});
+  CHECK(supervisor.handle(t0 + 2s, TreeSeen{{python, other}}).empty());
+  CHECK(supervisor.handle(t0 + 9s, TreeSeen{{other}}) == Actions{Sweep{second}});
+  CHECK(supervisor.handle(t0 + 9s, GroupGone{second}) == Actions{Spawn{two_workers()[1]}});
+}
+
+TEST_CASE("what a hung worker has started is killed when the grace period is over") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Hung{.local_rank = second, .quiet = 20s}));
+  const TreeProcess python = started_by(101, 301, 101);
+  static_cast<void>(supervisor.handle(t0, TreeSeen{{python}}));
+  static_cast<void>(supervisor.handle(t0 + 1s, Exited{second, by_term}));
+  static_cast<void>(supervisor.handle(t0 + 1s, TreeSeen{{python}}));
+  CHECK(supervisor.next_deadline() == t0 + 30s);
+  CHECK(supervisor.advance(t0 + 30s) == Actions{Sweep{second}});
+  const auto stuck = supervisor.advance(t0 + 30s + bounds::kill_timeout);
+  CHECK(only<Draining>(stuck) == std::vector<Draining>{{"a process of rank 5 (process group 101) "
+                                                        "ignores SIGKILL",
+                                                        SIGTERM}});
+}
+
+TEST_CASE("a worker that was ended because it hung is restarted, whatever its exit code") {
+  auto supervisor = running(alone);
+  static_cast<void>(supervisor.handle(t0, Hung{.local_rank = second, .quiet = 20s}));
+  static_cast<void>(supervisor.handle(t0, Restart{.spec = two_workers()[1]}));
+  CHECK(supervisor.handle(t0 + 1s, Exited{second, ended_well}) == Actions{WatchTree{}});
+  CHECK(supervisor.handle(t0 + 1s, TreeSeen{}) == Actions{Sweep{second}});
+  CHECK(supervisor.handle(t0 + 1s, GroupGone{second}) == Actions{Spawn{two_workers()[1]}});
+}
+
+TEST_CASE("a worker that cannot be started is reported, and may be restarted alone") {
+  Supervisor supervisor(two_workers(), alone);
+  static_cast<void>(supervisor.start(t0));
+  static_cast<void>(supervisor.handle(t0, Started{first, 100}));
+  const auto failed = supervisor.handle(t0, SpawnFailed{second, {SpawnStage::exec, ENOENT}});
+  CHECK(only<Failed>(failed).size() == 1);
+  CHECK(only<Draining>(failed).empty());
+  CHECK(supervisor.handle(t0, Restart{.spec = two_workers()[1]}) ==
+        Actions{Spawn{two_workers()[1]}});
 }
 
 }  // namespace supervisor_test

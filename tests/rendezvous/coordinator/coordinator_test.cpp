@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace coordinator_test {
 

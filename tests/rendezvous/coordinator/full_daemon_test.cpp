@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
 
 namespace full_daemon_test {

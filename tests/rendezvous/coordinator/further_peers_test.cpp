@@ -6,8 +6,10 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace further_peers_test {
 

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 
 namespace job_places_test {
 

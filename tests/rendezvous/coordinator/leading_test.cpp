@@ -133,6 +133,60 @@ TEST_CASE("a daemon that lost leadership sends only that, and forgets its jobs")
   CHECK_FALSE(coordinator.next_deadline());
 }
 
+TEST_CASE("the node beside the leader has no takeover window, and its successor knows that") {
+  const auto joins = [](const char* host) {
+    auto join = node();
+    join.host = host;
+    join.nodes_min = 1;
+    join.nodes_max = 2;
+    join.agent = 5;
+    return join;
+  };
+  Coordinator first{{.options = {.lease = 3s, .status_interval = 5s, .last_call = 30s},
+                     .keeps_records = true,
+                     .follows = true,
+                     .own_agent = RoundVotes::Agent{"beta", 1, 5}}};
+  first.handle(t0, Coordinator::Leads{{7, {"b:1"}, 4s}});
+  const auto other = comes(first, LinkId{1}, joins("alpha"));
+  CHECK(said<link::Members>(other, LinkId{1})[0].takeover_window == 4s);
+  const auto own = comes(first, LinkId{2}, joins("beta"));
+  CHECK(said<link::Members>(own, LinkId{2})[0].takeover_window == 0s);
+  // It receives that before its seat, with which an earlier window ends.
+  const auto is_to_own = [](const auto& each) {
+    const auto* const say = std::get_if<coordinator::Say>(&each);
+    return say != nullptr && say->link == LinkId{2};
+  };
+  const auto said_first = std::ranges::find_if(own, is_to_own);
+  REQUIRE(said_first != own.end());
+  CHECK(std::holds_alternative<link::Members>(std::get<coordinator::Say>(*said_first).message));
+  CHECK(said<link::Sealed>(own, LinkId{2}).size() == 1);
+
+  const auto lost_after = [](const JobRecord& record, Duration time) {
+    Coordinator successor = follower();
+    successor.handle(t0, Coordinator::Leads{{8, {"c:1"}, 4s}});
+    successor.handle(t0, Coordinator::Recovered{record, LinkId{5}, true});
+    successor.handle(t0, Coordinator::StoreReady{"j", 7});
+    for (auto due = successor.next_deadline(); due && *due <= t0 + time;
+         due = successor.next_deadline()) {
+      successor.advance(*due);
+    }
+    std::string left;
+    successor.find("j")->round().each(
+        [&left](LinkId, const Member& member) { left += member.join.host + " "; });
+    return left;
+  };
+  const JobRecord record = first.record_of("j");
+  CHECK(lost_after(record, 2900ms).size() == std::string("alpha beta ").size());
+  CHECK(lost_after(record, 3100ms) == "alpha ");
+
+  // A leader that has not sealed the round does not know how the node's earlier windows end.
+  first.handle(t0, Coordinator::Follows{"its lease has run out"});
+  first.handle(t0, Coordinator::Leads{{9, {"b:1"}, 4s}});
+  first.handle(t0, Coordinator::Recovered{record, LinkId{10}, true});
+  first.handle(t0, Coordinator::StoreReady{"j", 8});
+  CHECK(lost_after(first.record_of("j"), 6900ms).size() == std::string("alpha beta ").size());
+}
+
 TEST_CASE("a daemon that leads again has only the jobs that it is given") {
   Coordinator first = leader();
   comes(first, LinkId{1}, node());

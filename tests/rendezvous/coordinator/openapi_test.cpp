@@ -12,6 +12,7 @@
 #include <set>
 
 #include "rendezvous/coordinator/http_routes.h"
+#include "rendezvous/hang/evidence_json.h"
 #include "rendezvous/status/event_ring.h"
 #include "rendezvous/status/status_json.h"
 #include "tests/rendezvous/coordinator/schema.h"
@@ -123,6 +124,8 @@ Table failed_once() {
              link::Failed{.round = RoundNumber{1},
                           .failure = {.rank = Rank{0}, .pid = 8, .status = {true, 9}}});
   table.drained(t0 + 6s, 1, {a, b});
+  table.hear(t0 + 6s, a, link::Upgraded{.number = 1, .version = "0.2.0", .took = 3ms});
+  table.hear(t0 + 6s, b, link::Upgraded{.number = 2, .version = "0.1.0", .error = "no file"});
   const link::WorkerStats reported{.local_rank = LocalRank{0},
                                    .pid = 70,
                                    .state = WorkerState::running,
@@ -154,6 +157,46 @@ Table over() {
       link::Failed{.round = RoundNumber{1}, .failure = {.rank = Rank{3}, .status = {false, 1}}});
   table.drained(t0 + 6s, 1, {a, b});
   return table;
+}
+
+// Before and after its stacks were captured.
+void look_at_stacks(Schemas& schemas) {
+  Table table;
+  for (const LinkId link : {a, b}) {
+    link::Join join = node(link == a ? 0 : 1);
+    join.captures = true;
+    table.join(t0, link, join);
+  }
+  const auto look = [&] { schemas.look("Stacks", json::parse(stacks_json(table.job, later))); };
+  look();
+  table.command(t0, {.kind = OperatorCommand::Kind::capture});
+  look();
+  const hang::Position at{.group = "default_pg",
+                          .sequence = 3,
+                          .operation = "all_reduce",
+                          .shape = "[4] Float",
+                          .is_pending = true,
+                          .queued = 1,
+                          .members = hang::RankSet::all(4)};
+  const hang::RankSet some(Rank{2});
+  const hang::Evidence evidence{.clusters = {{.ranks = some,
+                                              .activity = hang::Activity::disk,
+                                              .detail = "in nfs_wait",
+                                              .stack = {{"f", "x.cpp", 1}},
+                                              .is_native = true,
+                                              .native_stack = {{"read", "", 0}}}},
+                                .positions = {{at, some}},
+                                .unread = {{"no answer", some}}};
+  table.hear(
+      t0, b,
+      link::Captured{.round = RoundNumber{1}, .number = 1, .bytes = hang::evidence_json(evidence)});
+  table.hear(t0, a, link::Captured{.round = RoundNumber{1}, .number = 1, .bytes = "["});
+  look();
+  table.command(t0, {.kind = OperatorCommand::Kind::capture});
+  for (const LinkId link : {a, b}) {
+    table.hear(t0, link, link::Captured{.round = RoundNumber{1}, .number = 2, .bytes = "{}"});
+  }
+  look();
 }
 
 // A node with a seat and a spare without one.
@@ -315,7 +358,7 @@ TEST_CASE("a command accepts exactly the parameters in the file") {
       examples[key] = value["example"];
     }
   }
-  CHECK(keys_of(examples) == Words{"for_s", "job", "node", "reason", "signal"});
+  CHECK(keys_of(examples) == Words{"for_s", "job", "native", "node", "reason", "signal"});
   for (const auto& [path, operation] : described) {
     const json& schema = schema_of_body(file, operation);
     for (const auto& [key, value] : examples.items()) {
@@ -341,6 +384,7 @@ TEST_CASE("answers have exactly the members and types of their schemas") {
   look_at(schemas, failed_once());
   look_at(schemas, over());
   look_at_daemons(schemas);
+  look_at_stacks(schemas);
   schemas.look("JobList", json::parse(jobs_json({}, "j", later)));
   schemas.look("Error", json::parse(error_json("no")));
   schemas.look("Said", json::parse(answer_to({CommandResult::Kind::done, "yes", {"j"}}).body));

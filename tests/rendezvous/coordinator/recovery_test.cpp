@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "proto/bounds.h"
 #include "rendezvous/coordinator/coordinator.h"
+#include "rendezvous/job/bounds.h"
 #include "rendezvous/job/job_record_json.h"
 
 namespace recovery_test {

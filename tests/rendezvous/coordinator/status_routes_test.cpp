@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 
 namespace status_routes_test {
 

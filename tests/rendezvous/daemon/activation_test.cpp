@@ -43,7 +43,7 @@ TEST_CASE("only sockets that were passed to this process are used") {
 TEST_CASE("an invalid variable is rejected by name") {
   CHECK(said("me", "1").error().reason ==
         "cannot tell which sockets were passed: LISTEN_PID=me is not a process id; unset "
-        "LISTEN_FDS and LISTEN_PID, or start cpprund by a .socket unit");
+        "LISTEN_FDS and LISTEN_PID, or start cpprund with a .socket unit");
   CHECK_FALSE(said("0", "1").has_value());
   CHECK_FALSE(said("-77", "1").has_value());
   CHECK_FALSE(said("", "1").has_value());
@@ -69,10 +69,9 @@ TEST_CASE("any other socket is rejected with its type and a hint") {
   CHECK(refusal({.kind = Kind::tcp, .address = "127.0.0.1:7"}) ==
         "cannot serve on the passed socket: descriptor 3 is a TCP socket that does not listen on "
         "127.0.0.1:7; set Accept=no in its .socket unit");
-  CHECK(
-      refusal({.kind = Kind::no_socket}).find("is not a socket; start cpprund by a .socket unit") !=
-      std::string::npos);
-  CHECK(refusal({.kind = Kind::not_open}).find("is not open; start cpprund by a .socket unit") !=
+  CHECK(refusal({.kind = Kind::no_socket}).find("is not a socket; start cpprund with a .socket") !=
+        std::string::npos);
+  CHECK(refusal({.kind = Kind::not_open}).find("is not open; start cpprund with a .socket unit") !=
         std::string::npos);
   CHECK(refusal({.kind = Kind::other_socket}).find("a socket of another protocol; set") !=
         std::string::npos);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/daemon/daemon_options.h"
 
 #include <doctest/doctest.h>

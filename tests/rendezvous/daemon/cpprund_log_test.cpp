@@ -79,7 +79,7 @@ void be_unidentified(std::uint16_t port) {
 
 void check_still_serves(Program& daemon, std::uint16_t port) {
   for (int at = 0; at < 3; ++at) be_unidentified(port);
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
   CHECK(daemon.end_with(SIGTERM) == 0);
@@ -188,7 +188,7 @@ TEST_CASE("a client cannot inject a log line") {
   Pipe log;
   Program daemon(on_loopback, log.writer.get());
   const auto port = daemon.port();
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   const std::string key = "k\nZ cpprund: job \"mine\" is over\u009b2J\u202e";
   REQUIRE(client->set(key, "no number"));

@@ -64,8 +64,7 @@ TEST_CASE("SIGHUP reloads the secrets, and a broken file changes none of them") 
   daemon.signal(SIGHUP);
   const auto line = line_with(daemon, "SIGHUP");
   CHECK(line.find("SIGHUP: keeping the previous secrets: cannot use the secret in \"" +
-                  directory.path() + "/bob\": line 1 is not a secret of cpprun") !=
-        std::string::npos);
+                  directory.path() + "/bob\": line 1 is not a cpprun secret") != std::string::npos);
   CHECK(line.find(digits) == std::string::npos);
 
   std::filesystem::remove(directory.path() + "/bob");

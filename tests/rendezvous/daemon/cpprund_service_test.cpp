@@ -64,7 +64,7 @@ std::string sealed_word(std::uint16_t port) {
 }
 
 bool serves(std::uint16_t port) {
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   return client && client->add("n", 3) == 3;
 }
 

@@ -28,7 +28,8 @@ using namespace std::chrono_literals;
 TEST_CASE("cpprund prints its port, serves, and exits cleanly on SIGTERM and SIGINT") {
   for (const int signal : {SIGTERM, SIGINT}) {
     Program daemon({"--port", "0"});
-    Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+    StoreResult<StoreClient> client =
+        StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
     REQUIRE(client);
     CHECK(client->add("n", 3) == 3);
     CHECK(daemon.end_with(signal) == 0);
@@ -37,7 +38,7 @@ TEST_CASE("cpprund prints its port, serves, and exits cleanly on SIGTERM and SIG
 
 TEST_CASE("cpprund accepts IPv6 clients") {
   Program daemon({"--port=0"});
-  const Result<StoreClient> client =
+  const StoreResult<StoreClient> client =
       StoreClient::open({.host = "::1", .port = daemon.port(), .connect_timeout = 2s});
   if (!client) {
     MESSAGE("skipped, this machine has no IPv6 loopback: " << client.error().reason);
@@ -65,6 +66,24 @@ TEST_CASE("cpprund rejects an invalid command line") {
   CHECK(contradiction.exit_code() == 2);
 }
 
+TEST_CASE("cpprund says why it has no password for etcd") {
+  const auto error_with = [](const std::string& file) {
+    Program daemon({"--port=0", "--no-secret", "--etcd=http://127.0.0.1:1", "--etcd-user=me",
+                    "--etcd-password-file=" + file});
+    const std::string line = daemon.err_line();
+    CHECK(daemon.exit_code() == 1);
+    return line;
+  };
+  CHECK(error_with("/dev/null/password")
+            .ends_with("error: --etcd-password-file: \"/dev/null/password\" cannot be read: Not a "
+                       "directory"));
+  CHECK(
+      error_with("/").ends_with("error: --etcd-password-file: \"/\" cannot be read: Is a "
+                                "directory"));
+  CHECK(error_with("/dev/null")
+            .ends_with("error: --etcd-password-file: \"/dev/null\" has an empty first line"));
+}
+
 TEST_CASE("cpprund logs which client it closed and why") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"});
   RawClient scanner(daemon.port());
@@ -80,8 +99,8 @@ TEST_CASE("cpprund logs which client it closed and why") {
 TEST_CASE("cpprund closes a client that exceeds its memory limit and serves the others") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "64MiB"});
   const std::uint16_t port = daemon.port();
-  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
-  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(modest);
   REQUIRE(greedy);
   CHECK(modest->set("k", "v"));
@@ -100,8 +119,8 @@ TEST_CASE("cpprund closes the client when an allocation fails and keeps running"
 #else
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "4GiB"});
   const std::uint16_t port = daemon.port();
-  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
-  Result<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> greedy = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(modest);
   REQUIRE(greedy);
   CHECK(modest->set("k", "v"));
@@ -121,7 +140,7 @@ TEST_CASE("cpprund handles signals that its parent has blocked or ignored") {
   Program daemon({"--host", "127.0.0.1", "--port", "0"},
                  Program::Setting{.words = "trap '' CHLD TERM INT; exec"});
   REQUIRE(::pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
   std::ifstream status(fmt::format("/proc/{}/status", daemon.pid()));
@@ -155,7 +174,7 @@ TEST_CASE("a start without enough descriptors fails with an error and exit code 
 TEST_CASE("cpprund starts without stdin and stderr") {
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--status-access", "none"},
                  Program::Setting{.words = "exec 0<&- 2>&-; exec"});
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = daemon.port()});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
   CHECK(daemon.end_with(SIGTERM) == 0);
@@ -269,7 +288,7 @@ TEST_CASE("incomplete messages on many links stay within the memory limit") {
   REQUIRE(setrlimit(RLIMIT_NOFILE, &files) == 0);
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "8MiB"});
   const std::uint16_t port = daemon.port();
-  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(modest);
   CHECK(modest->set("k", "v"));
   const std::size_t before = resident_kib(daemon.pid());
@@ -320,7 +339,7 @@ TEST_CASE("cpprund closes clients when many small waits exhaust memory and keeps
 #else
   Program daemon({"--host", "127.0.0.1", "--port", "0", "--max-memory", "4GiB", "--quiet"});
   const auto port = daemon.port();
-  Result<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> modest = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(modest);
   CHECK(modest->set("k", "v"));
   daemon.limit_memory(rlim_t{60} << 20);
@@ -364,7 +383,7 @@ TEST_CASE("a log file at its size limit does not stop the daemon") {
   REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   const auto port = daemon.port();
   const auto unidentified_connections = crowd_of(10, port, "SSH-2.0-scanner\r\n");
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
   CHECK(daemon.end_with(SIGTERM) == 0);
@@ -381,7 +400,7 @@ TEST_CASE("an agent gets a seat even if silent connections exhaust the descripto
   CHECK(seats_an_agent(port));
   CHECK(daemon.err_line().ends_with(
       "closed: idle, and its file descriptor is needed for others (raise ulimit -Hn)"));
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->add("n", 3) == 3);
   CHECK(daemon.end_with(SIGTERM) == 0);

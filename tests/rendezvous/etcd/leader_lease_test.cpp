@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "rendezvous/etcd/leader_lease.h"
+#include "rendezvous/etcd/bounds.h"
 
 #include <doctest/doctest.h>
 

@@ -6,7 +6,7 @@
 #include <asio/io_context.hpp>
 #include <string>
 
-#include "proto/bounds.h"
+#include "rendezvous/coordinator/bounds.h"
 #include "tests/rendezvous/io/link_kit.h"
 
 namespace many_jobs_test {

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/bounds.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace non_blocking_writer_test {

@@ -184,11 +184,13 @@ TEST_CASE("the file must contain secrets, and only a few") {
   const Directory directory;
   CHECK(refusal(secret_in(directory, "empty", "")) == "no secret found");
   CHECK(refusal(secret_in(directory, "nothing", std::string(64, '\0'))) ==
-        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a cpprun secret; expected cpprun1:ID:KEY, where KEY is 64 hexadecimal "
+        "digits");
   CHECK(refusal(secret_in(directory, "zeros", "cpprun1:a:" + std::string(64, '0'))) ==
         "line 1 has a key of one repeated byte");
   CHECK(refusal(secret_in(directory, "words", "hunter2 " + digits)) ==
-        "line 1 is not a secret of cpprun (cpprun1:ID:64 hexadecimal digits)");
+        "line 1 is not a cpprun secret; expected cpprun1:ID:KEY, where KEY is 64 hexadecimal "
+        "digits");
   CHECK(refusal(secret_in(directory, "large", std::string(16385, '\n'))) ==
         "16385 bytes, and a secret file has at most 16384; check the path");
   CHECK(refusal(secret_in(directory, "full", std::string(16384 - line.size(), '\n') + line)) ==

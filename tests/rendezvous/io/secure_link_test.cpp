@@ -63,7 +63,7 @@ TEST_CASE("an agent with no secret or a wrong one is rejected with a reason") {
   run_until(context, [&] { return !other.reason.empty(); });
   CHECK(other.reason == "wrong secret: the server does not have \"red\"");
   CHECK(was_noted(master,
-                  "refused: wrong secret: the client has \"red\", and this side has \"blue\""));
+                  "refused: wrong secret: the client has \"red\", and the server has \"blue\""));
   CHECK(other.local.empty());
   CHECK(other.heard.empty());
 }
@@ -74,8 +74,8 @@ TEST_CASE("an agent with a secret learns that its master has none") {
   LinkPeer peer{context, master.port, loopback, client_of(secret_named("blue"))};
   peer.client.dial();
   run_until(context, [&] { return !peer.reason.empty(); });
-  CHECK(peer.reason.starts_with("this side uses secret \"blue\", but the server has none"));
-  CHECK(was_noted(master, "the client uses a secret, but this side has none"));
+  CHECK(peer.reason.starts_with("the client uses secret \"blue\", but the server has none"));
+  CHECK(was_noted(master, "the client uses a secret, but the server has none"));
 }
 
 TEST_CASE("an agent with a secret rejects a master that answers in plaintext") {
@@ -217,7 +217,7 @@ TEST_CASE("a client that sends more than a handshake is disconnected") {
     greeting.replace(5, 4, "xxxx");
   }
   run_until(context, [&] { return !refused.empty(); });
-  CHECK(refused.front() == "too many bytes for a handshake");
+  CHECK(refused.front() == "the peer sent more bytes than a handshake can have");
   CHECK(door.size() == 0);
 }
 

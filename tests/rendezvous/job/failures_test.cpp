@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
 
 namespace failures_test {
 

@@ -277,7 +277,7 @@ TEST_CASE("a node that asks for the end of an unknown round does not start anoth
   const auto refused = said<link::Refused>(back(table, t0, done(node(1), 3)), newer);
   REQUIRE(refused.size() == 1);
   CHECK(refused[0].reason ==
-        "all workers of host1 exited with 0 in round 3, which this master does not know: it is a "
+        "all workers of host1 exited with 0 in round 3, which this master does not know: this is a "
         "different master, or the job has ended and its record was removed");
 }
 

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace job_leadership_test {
@@ -318,6 +318,7 @@ TEST_CASE("a node may vote until its round has drained, and is then asked to giv
   REQUIRE(said<link::Drain>(breaks, b).size() == 1);
   CHECK(said<link::Drain>(breaks, b)[0].keeps_vote);
   CHECK_FALSE(said<link::Drain>(breaks, b)[0].ends_job);
+  CHECK_FALSE(said<link::Drain>(breaks, b)[0].keeps_workers);
   // A successor counts that failure.
   CHECK(shows_record(breaks, b));
   table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
@@ -330,6 +331,26 @@ TEST_CASE("a node may vote until its round has drained, and is then asked to giv
   CHECK(table.job.leadership().leads_until());
   const auto ends = table.hear(t0 + 1s, b, link::Drained{.round = RoundNumber{1}, .asked = true});
   CHECK(said<link::Finish>(ends, c).size() == 1);
+}
+
+TEST_CASE(
+    "with --on-failure=reconfigure a drain keeps workers, unless their node or the job ends") {
+  Table table{
+      JobTerms{.id = "j", .nodes_min = 1, .nodes_max = 3, .restarts = {.reconfigures = true}}};
+  table.join(t0, a, elastic(0), true);
+  table.join(t0, b, elastic(1));
+  table.join(t0, c, elastic(2));
+  const auto leaves = table.hear(t0 + 1s, c, link::Leave{.signal = 15, .reason = "SIGTERM"});
+  REQUIRE(said<link::Drain>(leaves, b).size() == 1);
+  CHECK(said<link::Drain>(leaves, b)[0].keeps_workers);
+  REQUIRE(said<link::Drain>(leaves, c).size() == 1);
+  CHECK_FALSE(said<link::Drain>(leaves, c)[0].keeps_workers);
+  table.hear(t0 + 1s, c, link::Drained{RoundNumber{1}});
+  table.hear(t0 + 1s, b, link::Drained{RoundNumber{1}});
+  table.hear(t0 + 1s, a, link::Drained{RoundNumber{1}});
+  const auto stops = table.hear(t0 + 2s, a, link::Leave{.signal = 15, .reason = "SIGTERM"});
+  REQUIRE(said<link::Drain>(stops, b).size() == 1);
+  CHECK_FALSE(said<link::Drain>(stops, b)[0].keeps_workers);
 }
 
 TEST_CASE("no node may vote in a round that ends the job, even if this is known only later") {

@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
 #include "rendezvous/job/job.h"
 #include "tests/rendezvous/job/job_table.h"
 

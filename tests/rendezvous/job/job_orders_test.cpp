@@ -378,7 +378,7 @@ TEST_CASE("a host with repeated failures loses its seat to a spare and stays exc
   table.join(t0, c, any("host-c"));
   CHECK(said<link::Dismissed>(fail_on_b(table, 1, 1), b).empty());
   const auto last = fail_on_b(table, 2, 2);
-  CHECK(notes_of(last).find("host-b is excluded until the job is over: 2 rounds failed on host-b "
+  CHECK(notes_of(last).find("host-b is excluded until the job is over: 2 failures on host-b "
                             "within 600 s (--max-host-failures=2)") != std::string::npos);
   CHECK(said<link::Dismissed>(last, b).size() == 1);
   CHECK(said<link::Sealed>(last, a).size() == 1);

@@ -37,7 +37,7 @@ TEST_CASE("every disagreement names both sides and the flag") {
   store.store_is_local = true;
   CHECK(disagreement(terms, store) ==
         "this job uses --store=direct, but beta has --store=local (the default is local with a "
-        "secret, direct without); use the same value on every node");
+        "secret, several cpprunds or etcd, otherwise direct); use the same value on every node");
   auto rank = join();
   rank.node_rank = 4;
   CHECK(disagreement(terms, rank) ==

@@ -39,7 +39,8 @@ TEST_CASE("a round is sealed when the last node joins, whichever was first") {
                                                                    .world_size = 4,
                                                                    .role_world_size = 4,
                                                                    .store_port = 29500,
-                                                                   .neighbour = {"10.0.0.2"}}});
+                                                                   .neighbour = {"10.0.0.2"},
+                                                                   .captures_timeouts = true}});
   CHECK(said<link::Sealed>(actions, b) == std::vector{link::Sealed{.round = RoundNumber{1},
                                                                    .group_rank = GroupRank{1},
                                                                    .group_world_size = 2,
@@ -47,7 +48,8 @@ TEST_CASE("a round is sealed when the last node joins, whichever was first") {
                                                                    .world_size = 4,
                                                                    .role_base_rank = 1,
                                                                    .role_world_size = 4,
-                                                                   .store_port = 29500}});
+                                                                   .store_port = 29500,
+                                                                   .captures_timeouts = true}});
 }
 
 TEST_CASE("nodes that wait receive the list of missing nodes") {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace leases_test {
 

@@ -3,7 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "proto/link/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/rendezvous/job/job_table.h"
 
 namespace round_history_test {

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/job/bounds.h"
 
 namespace round_votes_test {
 

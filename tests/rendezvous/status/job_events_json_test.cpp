@@ -61,6 +61,17 @@ TEST_CASE("a round, its end and the job's end are reported once, however many no
   CHECK(daemon.say(finish).is_null());
 }
 
+TEST_CASE("each verdict about a round is reported once") {
+  Daemon daemon;
+  link::Verdict verdict{.round = RoundNumber{4}, .number = 1, .is_timeout = true};
+  const json timeout = daemon.say(verdict);
+  CHECK(timeout["event"] == "job_hung");
+  CHECK(timeout["timeout"] == true);
+  CHECK(daemon.say(verdict).is_null());
+  verdict = {.round = RoundNumber{4}, .number = 2};
+  CHECK(daemon.say(verdict)["timeout"] == false);
+}
+
 TEST_CASE("a job that is forgotten may be started again under its name") {
   Daemon daemon;
   link::Finish finish;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/stored_value.h"
 
 #include <doctest/doctest.h>

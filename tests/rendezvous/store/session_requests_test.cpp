@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "proto/c10d/bounds.h"
 #include "proto/c10d/codec.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/store_sessions.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/spoken.h"

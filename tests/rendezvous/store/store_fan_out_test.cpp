@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 #include "tests/rendezvous/store/store_world.h"
 
 namespace store_fan_out_test {

@@ -104,13 +104,13 @@ TEST_CASE("consecutive requests are one record") {
 }
 
 TEST_CASE("an invalid record is reported, and its lengths are not trusted") {
-  CHECK(reason_of("\x63") == "a record of unknown kind 99");
-  CHECK(reason_of(std::string(1, '\0')) == "a record of unknown kind 0");
+  CHECK(reason_of("\x63") == "a record has the unknown kind 99");
+  CHECK(reason_of(std::string(1, '\0')) == "a record has the unknown kind 0");
   const std::string endless = "\x03" + std::string(10, '\xff');
-  CHECK(reason_of(endless) == "a record of kind 3 with a number that is too large");
+  CHECK(reason_of(endless) == "a record of kind 3 has a number that is too large");
   // A length of 2^62.
   const std::string huge = std::string("\x02\x01") + std::string(8, '\x80') + "\x40";
-  CHECK(reason_of(huge) == "a record of kind 2 with a number that is too large");
+  CHECK(reason_of(huge) == "a record of kind 2 has a number that is too large");
   CHECK(reason_of("\x02\x01\x05wor").empty());
 }
 

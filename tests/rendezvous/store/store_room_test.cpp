@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "proto/c10d/bounds.h"
+#include "rendezvous/client/bounds.h"
 #include "tests/rendezvous/store/store_world.h"
 
 namespace store_room_test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace store_streams_test {
 
@@ -173,7 +173,7 @@ TEST_CASE("a violation of the protocol is reported to its sender") {
         "a link frame acknowledges more data than was sent on stream 1");
   const std::string much(101, 'x');
   CHECK(problem({open, {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = much}}) ==
-        "more than 100 bytes of stream 1, which were not requested");
+        "received more than 100 bytes on stream 1, which were not requested");
   CHECK(problem({open,
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                  {.kind = Kind::closed, .stream = one, .place = 2}}) ==
@@ -181,14 +181,14 @@ TEST_CASE("a violation of the protocol is reported to its sender") {
   CHECK(problem({open,
                  {.kind = Kind::closed, .stream = one, .place = 2},
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
-        "bytes of stream 1 after its end");
+        "received more data on stream 1 after its end");
   std::vector<link::StreamRecord> crowd;
   StoreStreams crowded(round_one);
   std::string refusal;
   for (std::uint32_t id = 1; refusal.empty() && id < 100'000; ++id) {
     refusal = hear(crowded, {{.kind = Kind::open, .stream = StreamId{id}}});
   }
-  CHECK(refusal == "more than 65536 connections of workers to one store");
+  CHECK(refusal == "workers opened more than 65536 connections to one store");
 }
 
 TEST_CASE("a dropped stream ends for the other side, with the bytes that it has accepted") {
@@ -234,7 +234,7 @@ TEST_CASE("a message about a closed stream is answered once, and repeated ones c
   for (int turn = 0; refusal.empty() && turn < 100'000; ++turn) {
     refusal = hear(coordinator, {open, other});
   }
-  CHECK(refusal == "too many records about closed streams");
+  CHECK(refusal == "received too many records about closed streams");
 }
 
 }  // namespace store_streams_test

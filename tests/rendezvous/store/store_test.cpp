@@ -103,6 +103,46 @@ TEST_CASE("apply_alone() gives the replies of apply(), and books the same") {
   CHECK(alone > 1'000);
 }
 
+TEST_CASE("an observer sees every change of a value, as what it is") {
+  World world;
+  std::vector<std::pair<Change, std::string>> seen;
+  world.store.observe([&seen](Change change, std::string_view key, const StoredValue*) {
+    seen.emplace_back(change, key);
+  });
+  std::string reply;
+  const std::string large(3'000, 'x');  // requests refer to their bytes
+  for (const Request& request :
+       std::initializer_list<Request>{Set{"a", "1"}, Set{"a", "2"}, Add{"a", 1}, Set{"long", large},
+                                      Set{"long", "short"}, Append{"a", "4"}, DeleteKey{"a"}}) {
+    if (!world.store.apply_alone(alice, request, {}, reply)) world.apply(alice, request);
+  }
+  CHECK(seen == std::vector<std::pair<Change, std::string>>{{Change::created, "a"},
+                                                            {Change::updated, "a"},
+                                                            {Change::updated, "a"},
+                                                            {Change::created, "long"},
+                                                            {Change::updated, "long"},
+                                                            {Change::updated, "a"},
+                                                            {Change::deleted, "a"}});
+}
+
+TEST_CASE("keys of a process group of PyTorch are noticed until the store is emptied") {
+  World world;
+  world.apply(alice, Set{"my/default_pg/key", "1"});
+  world.apply(alice, Set{"default_pgx", "1"});
+  CHECK_FALSE(world.store.has_process_group());
+  world.apply(alice, Set{"/default_pg/0//cpu//0/1", "1"});
+  CHECK(world.store.has_process_group());
+  world.store.clear();
+  CHECK_FALSE(world.store.has_process_group());
+  world.apply(alice, Add{"//worker/attempt_0/default_pg/0/x", 1});
+  CHECK(world.store.has_process_group());
+  Store copy;
+  copy.put_value("default_pg/0//cpu//0/1", "1");
+  CHECK(copy.has_process_group());
+  Store moved = std::move(copy);
+  CHECK(moved.has_process_group());
+}
+
 TEST_CASE("keys and values may hold any bytes, or none") {
   World world;
   const std::string odd("\0\xff/\n", 4);

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace stored_value_test {
 

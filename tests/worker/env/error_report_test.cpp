@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "proto/bounds.h"
+#include "worker/env/bounds.h"
 
 using namespace cpprun;
 

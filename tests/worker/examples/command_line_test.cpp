@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <vector>
@@ -67,6 +68,36 @@ TEST_CASE_FIXTURE(Fixture, "a program may have a local rank of its own") {
   app.add("--local-rank", own, "rank");
   CHECK_FALSE(parse_or_exit({"--local-rank=3"}));
   CHECK(own == 3);
+}
+
+TEST_CASE("workers are listed once for all nodes, or for each") {
+  using cpprun::examples::worker_counts;
+  using Counts = std::vector<int>;
+  CHECK(worker_counts("2", 1) == Counts{2});
+  CHECK(worker_counts("2", 3) == Counts{2, 2, 2});
+  CHECK(worker_counts("2,1", 2) == Counts{2, 1});
+  for (const std::string wrong : {"", "0", "2,", "2,x", "-1", "2,1,1", "two"}) {
+    INFO(wrong);
+    CHECK(worker_counts(wrong, 2).empty());
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture, "a rank that is given by hand becomes the launcher's variables") {
+  std::string method = "env://";
+  app.add_meeting(method);
+  CHECK(parse_or_exit({"--rank=1"}) == 2);
+  CHECK(parse_or_exit({"--rank=2", "--world_size=2"}) == 2);
+  CHECK_FALSE(
+      parse_or_exit({"--rank=1", "--world_size=2", "--init_method=tcp://a:1", "--gpu_devices=3"}));
+  CHECK(method == "tcp://a:1");
+  CHECK(std::string(std::getenv("RANK")) == "1");
+  CHECK(std::string(std::getenv("WORLD_SIZE")) == "2");
+  CHECK(std::string(std::getenv("MASTER_ADDR")) == "a");
+  CHECK(std::string(std::getenv("CUDA_VISIBLE_DEVICES")) == "3");
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+                           "CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT"}) {
+    ::unsetenv(name);
+  }
 }
 
 }  // namespace command_line_test

@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <typeinfo>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "worker/env/bounds.h"
 
 namespace cpprun {
 namespace {

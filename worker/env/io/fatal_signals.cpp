@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "proto/bounds.h"
+#include "worker/env/bounds.h"
 #include "worker/env/io/error_report.h"
 
 namespace cpprun {
@@ -94,6 +95,15 @@ std::string backtrace_of_throw() {
     text.resize(bounds::worker_backtrace_bytes_max);
   }
   return text;
+}
+
+std::string traceback_line(void* frame) {
+  const CodeLocation place = location_of(frame);
+  if (place.function != nullptr) {
+    return fmt::format("  File \"{}\", line 0 in {}\n", place.object, demangled(place.function));
+  }
+  if (place.object == nullptr) return fmt::format("  File \"{}\", line 0 in ?\n", frame);
+  return fmt::format("  File \"{}+{:#x}\", line 0 in ?\n", place.object, place.offset);
 }
 
 void prepare_backtrace() {

@@ -57,6 +57,10 @@ class FixedText {
 // stack.
 std::string backtrace_of_throw();
 
+// A frame as Python's faulthandler prints it: `  File "libc.so.6", line 0 in pause`; without a
+// name `  File "program+0x1f2a", line 0 in ?`.
+std::string traceback_line(void* frame);
+
 // Call it once before a handler may run: the first back-trace of a process loads a library.
 void prepare_backtrace();
 

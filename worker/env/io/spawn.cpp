@@ -20,9 +20,9 @@
 #include <random>
 #include <system_error>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "proto/worker_contract.h"
+#include "worker/env/bounds.h"
 
 namespace cpprun {
 

@@ -17,6 +17,7 @@
 #include "worker/env/io/environment.h"
 #include "worker/env/io/error_report.h"
 #include "worker/env/io/fatal_signals.h"
+#include "worker/env/io/probe_server.h"
 
 namespace cpprun {
 
@@ -124,6 +125,9 @@ int run(const WorkerMain& body) {
                    usage_exit_code);
   }
   install_error_handlers(*context);
+  if (const auto* socket = find_variable(environment, contract::probe_socket)) {
+    start_probe_server(*socket);
+  }
   // No catch here: an uncaught exception calls std::terminate where it was thrown, so the report
   // shows that stack.
   return body(*context);

@@ -5,6 +5,8 @@
     cpprun.saved(step)     in a worker: the checkpoint of that step is complete
     cpprun.run(args)       start a job and wait for its end
     cpprun.client          the state of running jobs
+    cpprun.reconfigure     keeps a worker running when another one is lost
+    cpprun.store           a store like PyTorch's TCPStore, and clients of it, also for asyncio
     cpprun.lightning, cpprun.transformers
                            callbacks that call beat() and saved() for these frameworks
     python -m cpprun …     the cpprun program, whose workers run with this Python
@@ -17,7 +19,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for type checkers; at run time, __getattr__ loads what is used
-    from . import client  # noqa: F401
+    from . import client, store  # noqa: F401
     from ._heartbeat import beat, saved
     from ._launch import JobFailed, run
 
@@ -30,7 +32,7 @@ _SOURCES = {"beat": "_heartbeat", "saved": "_heartbeat", "JobFailed": "_launch",
 def __getattr__(name: str) -> object:
     # _torchrun may import this package each time Python starts, so the rest is imported late.
     import importlib
-    if name in ("_heartbeat", "_launch", "client"):
+    if name in ("_heartbeat", "_launch", "client", "store"):
         return importlib.import_module(f"{__name__}.{name}")
     if name not in _SOURCES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -39,7 +41,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> "list[str]":
-    return sorted({*globals(), *_SOURCES, "client"})
+    return sorted({*globals(), *_SOURCES, "client", "store"})
 
 
 if "CPPRUN_HEARTBEAT_FILE" in os.environ:

@@ -12,7 +12,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"

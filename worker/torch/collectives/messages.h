@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -15,6 +16,11 @@
 #include "worker/torch/group/work.h"
 
 namespace cpprun {
+
+namespace bounds {
+// A string or plain value exchanged between ranks; anything larger should be a tensor.
+inline constexpr std::size_t worker_object_bytes_max = 64 * 1024 * 1024;
+}  // namespace bounds
 
 inline constexpr int any_source = -1;
 

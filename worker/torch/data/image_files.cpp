@@ -17,7 +17,6 @@
 #include <system_error>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
 #include "worker/env/io/durable_file.h"
 #include "worker/torch/files/pickle.h"
@@ -64,8 +63,8 @@ std::string read_bytes(const std::string& path) {
     bytes.append(piece.data(), static_cast<std::size_t>(got));
     // A small file may unpack to any size.
     if (bytes.size() > bounds::image_file_bytes_max) {
-      throw FileError(fmt::format("\"{}\": more than {} bytes, too large for a data set file", path,
-                                  bounds::image_file_bytes_max));
+      throw FileError(fmt::format("\"{}\" has more than {} bytes, too large for a data set file",
+                                  path, bounds::image_file_bytes_max));
     }
   }
   int code = 0;

@@ -13,6 +13,11 @@
 
 namespace cpprun {
 
+namespace bounds {
+// An image file, unpacked: MNIST's largest has 47 MB, CIFAR-100's 154 MB.
+inline constexpr std::uint64_t image_file_bytes_max = 512 * 1024 * 1024;
+}  // namespace bounds
+
 struct ImageSet {
   at::Tensor images;         // bytes, [count, channels, rows, columns]
   at::Tensor labels;         // int64, [count]

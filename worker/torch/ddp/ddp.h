@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -58,7 +59,8 @@ void visit_tensors(std::tuple<Elements...>& elements, OutputTensors& found) {
   std::apply([&found](auto&... each) { (visit_tensors(each, found), ...); }, elements);
 }
 
-// `Module` holds a module: a ModuleHolder (`Net` of TORCH_MODULE(Net)) or a shared_ptr.
+// `Module` holds a module: a ModuleHolder (`Net` of TORCH_MODULE(Net)) or a shared_ptr. May be
+// moved, also between steps.
 template <class Module>
 class DistributedDataParallel {
  public:
@@ -66,15 +68,16 @@ class DistributedDataParallel {
   // must construct it. Throws if the models differ or no parameter can be trained.
   DistributedDataParallel(Module module, const ProcessGroup& group, const DdpOptions& options = {})
       : module_(std::move(module)),
-        core_(parameters_of(*module_), buffers_of(*module_), module_->name(), group, options) {}
+        core_(std::make_unique<DdpCore>(parameters_of(*module_), buffers_of(*module_),
+                                        module_->name(), group, options)) {}
 
   template <class... Inputs>
   auto forward(Inputs&&... inputs) {
-    core_.before_forward();
+    core_->before_forward();
     auto output = module_->forward(std::forward<Inputs>(inputs)...);
     OutputTensors tensors;
     visit_tensors(output, tensors);
-    core_.after_forward(tensors.places);
+    core_->after_forward(tensors.places);
     return output;
   }
 
@@ -85,11 +88,11 @@ class DistributedDataParallel {
 
   // While the guard exists, gradients only accumulate locally; the first backward after it reduces
   // the sum: `{ auto local = ddp.no_sync(); … }`.
-  [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
+  [[nodiscard]] NoSync no_sync() { return NoSync(*core_); }
 
   // Use this (or FusedSgd's) with gradient_as_bucket_view: torch::optim's zero_grad throws on
   // views.
-  void zero_grad(bool set_to_none = false) { core_.zero_grad(set_to_none); }
+  void zero_grad(bool set_to_none = false) { core_->zero_grad(set_to_none); }
 
   // For evaluation on one rank, saving and the like.
   Module& module() { return module_; }
@@ -97,7 +100,7 @@ class DistributedDataParallel {
 
  private:
   Module module_;
-  DdpCore core_;
+  std::unique_ptr<DdpCore> core_;  // its address is part of the graph
 };
 
 }  // namespace cpprun

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <tuple>
@@ -222,7 +224,14 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
   for (const NamedTensor& parameter : parameters) {
     if (!parameter.tensor.requires_grad()) continue;
     parameters_.push_back(parameter.tensor);
+    names_.push_back(parameter.name);
     trained.push_back(parameter);
+    if (parameter.tensor.layout() != at::kStrided) {
+      throw DistributedError(fmt::format(
+          "{} of {} is a sparse tensor, which DistributedDataParallel cannot average: keep it "
+          "dense (an Embedding with sparse=true has a dense weight)",
+          parameter.name, name_));
+    }
     if (parameter.sparse && options.comm_hook) {
       throw DistributedError(fmt::format(
           "{} of {} has sparse gradients, which a comm_hook cannot reduce: remove the hook, or "
@@ -328,7 +337,7 @@ void DdpCore::before_forward() {
     reduction_->logger->set_runtime_stats_and_log();
     reduction_->reducer->prepare_for_forward();
   }
-  if (grad) reduction_->reducer->rebuild_buckets();
+  if (grad) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   if (options_.broadcast_buffers && buffers_due_ && !buffers_.empty()) {
     const at::NoGradGuard no_grad;
     // With separate version counters, as in Python: an earlier forward may have saved the buffers
@@ -349,7 +358,7 @@ void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) {
         if (output->defined()) used.push_back(*output);
       }
     }
-    reduction_->reducer->prepare_for_backward(used);
+    reduce([&](c10d::Reducer& reducer) { reducer.prepare_for_backward(used); });
   }
   const bool first_static = options_.static_graph && !reduction_->sink->delay_enqueued;
   if (dynamic_unused || first_static) pass_through_sink(outputs);
@@ -367,6 +376,32 @@ void DdpCore::pass_through_sink(const std::vector<at::Tensor*>& outputs) {
   if (places.empty()) return;
   const auto passed = Sink::apply(at::TensorList(tensors), reduction_->sink);
   for (std::size_t i = 0; i < places.size(); ++i) *places[i] = passed[i];
+}
+
+void DdpCore::reduce(const std::function<void(c10d::Reducer&)>& call) const {
+  try {
+    call(*reduction_->reducer);
+  } catch (const c10::Error& error) {
+    const std::string text = error.what_without_backtrace();
+    constexpr std::string_view start = "did not receive grad for rank ";
+    std::size_t at = text.find(start);
+    if (at == std::string::npos) throw;
+    at = text.find(':', at);
+    std::vector<std::string> names;
+    std::istringstream numbers(at == std::string::npos ? "" : text.substr(at + 1));
+    for (std::size_t number = 0; numbers >> number && number < names_.size();) {
+      names.push_back(names_[number]);
+    }
+    if (names.empty()) throw;
+    constexpr std::size_t named_max = 5;
+    const std::size_t named = std::min(names.size(), named_max);
+    throw DistributedError(fmt::format(
+        "{} parameter(s) of {} had no gradient in the last step on rank {}: {}{}; set "
+        "find_unused_parameters, or use all outputs of forward in the loss",
+        names.size(), name_, group_.rank(),
+        fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+        names.size() > named ? fmt::format(" and {} more", names.size() - named) : ""));
+  }
 }
 
 void DdpCore::zero_grad(bool set_to_none) {

@@ -12,12 +12,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/torch/group/guarded_group.h"
 #include "worker/torch/group/process_group.h"
 #include "worker/torch/group/work.h"
 
+namespace c10d {
+class Reducer;
+}  // namespace c10d
 namespace torch::nn {
 class Module;
 }  // namespace torch::nn
@@ -104,6 +108,9 @@ class DdpCore {
   void build_reducer(const std::vector<NamedTensor>& trained);
   void register_hook();
   void pass_through_sink(const std::vector<at::Tensor*>& outputs);
+  // Calls the reducer. Its error about parameters without a gradient has only their numbers; this
+  // one has their names.
+  void reduce(const std::function<void(c10d::Reducer&)>& call) const;
   // Returns `step 3 of DistributedDataParallel(Net)`. May outlive the wrapper in the graph.
   Caller caller() const;
 
@@ -112,6 +119,7 @@ class DdpCore {
   std::shared_ptr<std::atomic<std::int64_t>> step_;
   c10::intrusive_ptr<c10d::ProcessGroup> native_;
   std::vector<at::Tensor> parameters_;  // the trained ones
+  std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> buffers_;
   DdpOptions options_;
   bool syncs_ = true;
@@ -120,16 +128,20 @@ class DdpCore {
   std::unique_ptr<Reduction> reduction_;
 };
 
-// Gradients accumulate locally during its lifetime.
+// Gradients accumulate locally during its lifetime. It may outlive neither the core nor an outer
+// NoSync of the same core.
 class NoSync {
  public:
-  explicit NoSync(DdpCore& core) : core_(core), before_(core.syncs()) { core_.set_syncs(false); }
-  ~NoSync() { core_.set_syncs(before_); }
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
+  explicit NoSync(DdpCore& core) : core_(&core), before_(core.syncs()) { core.set_syncs(false); }
+  ~NoSync() {
+    if (core_ != nullptr) core_->set_syncs(before_);
+  }
+  NoSync(NoSync&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), before_(other.before_) {}
+  NoSync& operator=(NoSync&&) = delete;
 
  private:
-  DdpCore& core_;
+  DdpCore* core_;  // null after a move
   bool before_;
 };
 

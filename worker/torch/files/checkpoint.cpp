@@ -13,16 +13,17 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "worker/env/checkpoint_names.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/compat/versions.h"
+#include "worker/torch/files/bounds.h"
 #include "worker/torch/files/safetensors_file.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/group/process_group_parts.h"
@@ -183,13 +184,53 @@ std::string read_together(const std::string& path, int source, const ProcessGrou
   const std::int64_t size = send_number(mine, group, source);
   if (group.rank() != source) bytes.data = at::empty({size}, at::kByte);
   send_bytes(bytes.data, group, source);
+  bytes.checksum = static_cast<std::uint32_t>(send_number(bytes.checksum, group, source));
   return {};
+}
+
+std::string path_of(const std::string& directory, std::int64_t step) {
+  return (fs::path(directory) / checkpoint_name(step)).string();
+}
+
+std::vector<std::string> names_in(const std::string& directory) {
+  std::vector<std::string> names;
+  // A missing directory has no checkpoints.
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw FileError(
+        fmt::format("cannot list the checkpoints in \"{}\": {}", directory, error.message()));
+  }
+  return names;
+}
+
+// Every save has its own key, numbered by rank 0.
+std::string next_key(const ProcessGroup& group) {
+  const std::int64_t number = send_number(
+      group.rank() == 0 ? group.store()->add(fmt::format("{}/count", written_key), 1) : 0, group,
+      0);
+  return fmt::format("{}/{}", written_key, number);
+}
+
+// On rank 0: releases the other ranks, which wait for this key.
+void report_written(const std::string& key, const std::string& wrong, const ProcessGroup& group) {
+  if (group.size() > 1) group.store()->set(key, wrong.empty() ? well_written : wrong);
+  if (!wrong.empty()) throw FileError(wrong);
 }
 
 }  // namespace
 
+struct Checkpoints::Background {
+  std::string key;                   // of the checkpoint that is being written; empty: none
+  std::future<std::string> written;  // on rank 0, with the error; its destructor waits
+};
+
 Checkpoints::Checkpoints(std::string directory, const Options& options)
-    : directory_(std::move(directory)), options_(options) {
+    : directory_(std::move(directory)),
+      options_(options),
+      background_(std::make_shared<Background>()) {
   if (directory_.empty())
     throw std::invalid_argument("the path of the checkpoint directory is empty");
   if (options.keep < 1) {
@@ -197,48 +238,71 @@ Checkpoints::Checkpoints(std::string directory, const Options& options)
   }
 }
 
-std::string Checkpoints::path_of(std::int64_t step) const {
-  return (fs::path(directory_) / checkpoint_name(step)).string();
-}
-
-std::vector<std::string> Checkpoints::names() const {
-  std::vector<std::string> names;
-  // A missing directory has no checkpoints.
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory_, error)) {
-    names.push_back(entry.path().filename().string());
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw FileError(
-        fmt::format("cannot list the checkpoints in \"{}\": {}", directory_, error.message()));
-  }
-  return names;
-}
-
-void Checkpoints::save(const Progress& progress, const StateDict& state,
-                       const ProcessGroup& group) const {
+StateDict Checkpoints::with_random_states(const Progress& progress, const StateDict& state,
+                                          const ProcessGroup& group) const {
   StateDict whole;
   put_random_states(whole, group);
-  // Every save has its own key, numbered by rank 0.
-  const std::int64_t number = send_number(
-      group.rank() == 0 ? group.store()->add(fmt::format("{}/count", written_key), 1) : 0, group,
-      0);
-  const std::string key = fmt::format("{}/{}", written_key, number);
-  if (group.rank() != 0) return wait_until_written(key, group);
+  if (group.rank() != 0) return whole;
   whole.put(user_prefix, state);
   whole.set(format_key, format_version);
   whole.set("epoch", progress.epoch);
   whole.set("step", progress.step);
   whole.set("samples", progress.samples);
   whole.set("world_size", static_cast<std::int64_t>(group.size()));
+  return whole;
+}
+
+void Checkpoints::save(const Progress& progress, const StateDict& state,
+                       const ProcessGroup& group) const {
+  wait(group);
+  const StateDict whole = with_random_states(progress, state, group);
+  const std::string key = next_key(group);
+  if (group.rank() != 0) return wait_until_written(key, group);
+  report_written(key, write(directory_, options_.keep, progress, whole), group);
+}
+
+bool Checkpoints::save_async(const Progress& progress, const StateDict& state,
+                             const ProcessGroup& group) const {
+  if (!background_->key.empty() && options_.when_busy == WhenBusy::skip) {
+    const bool busy = group.rank() == 0 && background_->written.wait_for(std::chrono::seconds(0)) !=
+                                               std::future_status::ready;
+    if (send_number(busy ? 1 : 0, group, 0) == 1) return false;
+  }
+  wait(group);
+  StateDict whole = with_random_states(progress, state, group);
+  const std::string key = next_key(group);
+  background_->key = key;
+  if (group.rank() == 0) background_->written = begin_write(progress, std::move(whole));
+  return true;
+}
+
+// Never throws: the other ranks already wait for the result.
+std::future<std::string> Checkpoints::begin_write(const Progress& progress, StateDict whole) const {
   std::string wrong;
   try {
-    write(progress, whole);
+    for (auto& [name, tensor] : whole.tensors) {
+      tensor = tensor.detach().to(at::kCPU, tensor.scalar_type(), false, /*copy=*/true);
+    }
+    return std::async(std::launch::async, [directory = directory_, keep = options_.keep, progress,
+                                           whole = std::move(whole)]() mutable {
+      // The future keeps the function; the copy of the state ends with the write.
+      const StateDict written = std::exchange(whole, {});
+      return write(directory, keep, progress, written);
+    });
   } catch (const std::exception& error) {
-    wrong = error.what();
+    wrong = fmt::format("cannot copy the state for a checkpoint in \"{}\": {}", directory_,
+                        first_line(error));
   }
-  if (group.size() > 1) group.store()->set(key, wrong.empty() ? well_written : wrong);
-  if (!wrong.empty()) throw FileError(wrong);
+  std::promise<std::string> failed;
+  failed.set_value(wrong);
+  return failed.get_future();
+}
+
+void Checkpoints::wait(const ProcessGroup& group) const {
+  const std::string key = std::exchange(background_->key, {});
+  if (key.empty()) return;
+  if (group.rank() != 0) return wait_until_written(key, group);
+  report_written(key, background_->written.get(), group);
 }
 
 // Waits at the store, not in a collective: a collective would end after the group's timeout, and
@@ -258,24 +322,34 @@ void Checkpoints::wait_until_written(const std::string& key, const ProcessGroup&
   if (said != well_written) throw FileError("rank 0 " + said);
 }
 
-void Checkpoints::write(const Progress& progress, const StateDict& whole) const {
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (error) {
-    throw FileError(fmt::format("cannot create directory \"{}\": {}", directory_, error.message()));
+std::string Checkpoints::write(const std::string& directory, int keep, const Progress& progress,
+                               const StateDict& whole) {
+  // One at a time in this process: the temporary file of another write would count as a leftover.
+  static std::mutex writing;
+  const std::scoped_lock lock(writing);
+  try {
+    std::error_code error;
+    fs::create_directories(directory, error);
+    if (error) {
+      return fmt::format("cannot create directory \"{}\": {}", directory, error.message());
+    }
+    save_safetensors(path_of(directory, progress.step), whole);
+    for (const std::string& name : superfluous(names_in(directory), progress.step, keep)) {
+      // A file that cannot be removed only costs space; the next save tries again.
+      fs::remove(fs::path(directory) / name, error);
+    }
+  } catch (const std::exception& thrown) {
+    return thrown.what();
   }
-  save_safetensors(path_of(progress.step), whole);
-  for (const std::string& name : superfluous(names(), progress.step, options_.keep)) {
-    // A file that cannot be removed only costs space; the next save tries again.
-    fs::remove(fs::path(directory_) / name, error);
-  }
+  return "";
 }
 
 std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) const {
-  const Offers offers = offers_of_all(checkpoint_steps(names()), group);
+  wait(group);
+  const Offers offers = offers_of_all(checkpoint_steps(names_in(directory_)), group);
   std::vector<std::string> passed_over;
   for (const auto& [step, source] : offers) {
-    std::string path = path_of(step);
+    std::string path = path_of(directory_, step);
     SafetensorsBytes bytes;
     std::string wrong = read_together(path, source, group, bytes);
     if (!wrong.empty()) {
@@ -298,7 +372,8 @@ std::optional<Checkpoint> Checkpoints::load_newest(const ProcessGroup& group) co
 }
 
 bool Checkpoints::any(const ProcessGroup& group) const {
-  return !offers_of_all(checkpoint_steps(names()), group).empty();
+  wait(group);
+  return !offers_of_all(checkpoint_steps(names_in(directory_)), group).empty();
 }
 
 }  // namespace cpprun

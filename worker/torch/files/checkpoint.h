@@ -8,6 +8,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,8 +37,12 @@ struct Checkpoint {
   std::vector<std::string> passed_over;
 };
 
+// What save_async() does while the checkpoint before is still being written.
+enum class WhenBusy { wait, skip };
+
 struct CheckpointOptions {
   int keep = 3;  // number of checkpoints to keep
+  WhenBusy when_busy = WhenBusy::wait;
   // How long ranks wait for the writing rank. The group's time-out does not apply.
   std::chrono::milliseconds write_timeout = std::chrono::minutes(60);
 };
@@ -53,6 +59,16 @@ class Checkpoints {
   // write fails.
   void save(const Progress& progress, const StateDict& state, const ProcessGroup& group) const;
 
+  // Like save(), but returns when the state is copied, and a thread of rank 0 writes the copy. The
+  // next save waits until that is done, or skips by option: then it returns false, on every rank.
+  // An error is thrown by the next call of this object, on every rank. Needs memory for a copy of
+  // the state on rank 0.
+  bool save_async(const Progress& progress, const StateDict& state,
+                  const ProcessGroup& group) const;
+  // Every rank must call it, at the latest before it exits: the destructor waits, but reports
+  // nothing. Returns when the last checkpoint of save_async() is on disk. Throws FileError.
+  void wait(const ProcessGroup& group) const;
+
   // Every rank must call it; all get the same result. Absent if no rank finds a checkpoint.
   // Restores this rank's random generators; a rank that did not exist at the save keeps its own.
   // Throws FileError if there are checkpoints but none is intact.
@@ -62,13 +78,18 @@ class Checkpoints {
   bool any(const ProcessGroup& group) const;
 
  private:
-  std::vector<std::string> names() const;
-  void write(const Progress& progress, const StateDict& whole) const;
+  // Returns the error, or an empty string.
+  static std::string write(const std::string& directory, int keep, const Progress& progress,
+                           const StateDict& whole);
+  std::future<std::string> begin_write(const Progress& progress, StateDict whole) const;
+  StateDict with_random_states(const Progress& progress, const StateDict& state,
+                               const ProcessGroup& group) const;
   void wait_until_written(const std::string& key, const ProcessGroup& group) const;
-  std::string path_of(std::int64_t step) const;
 
+  struct Background;
   std::string directory_;
   Options options_;
+  std::shared_ptr<Background> background_;  // never null
 };
 
 }  // namespace cpprun

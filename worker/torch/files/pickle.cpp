@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "worker/torch/files/bounds.h"
 
 namespace cpprun::pickle {
 
@@ -159,7 +159,7 @@ class Machine {
       case 'R': {
         const auto& arguments = tuple(pop());
         const auto* const function = std::get_if<Global>(&values_[pop()]);
-        if (function == nullptr) refuse("call of a value that is not a function name");
+        if (function == nullptr) refuse("a value is called that is not the name of a function");
         return push_result(rebuild(values_, function->name, arguments));
       }
       case 'b':
@@ -261,14 +261,14 @@ class Machine {
 
   bool recall(std::uint64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) refuse("reference to a value that does not exist");
+    if (found == memo_.end()) refuse("a reference names a value that does not exist");
     stack_.push_back(found->second);
     return true;
   }
 
   bool append(const std::vector<Index>& items) {
     auto* const list = std::get_if<List>(&values_[top()]);
-    if (list == nullptr) refuse("an item is added to a value that is not a list");
+    if (list == nullptr) refuse("a list item is added to a value that is not a list");
     list->items.insert(list->items.end(), items.begin(), items.end());
     return true;
   }
@@ -276,7 +276,7 @@ class Machine {
   bool set_items(const std::vector<Index>& items) {
     auto* const dict = std::get_if<Dict>(&values_[top()]);
     if (dict == nullptr || items.size() % 2 != 0)
-      refuse("an entry is added to a value that is not a dict");
+      refuse("a dict entry is added to a value that is not a dict");
     for (std::size_t i = 0; i < items.size(); i += 2) {
       dict->items.emplace_back(items[i], items[i + 1]);
     }

@@ -8,14 +8,15 @@
 #include <ATen/ops/empty.h>
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "worker/env/io/durable_file.h"
+#include "worker/torch/files/bounds.h"
 #include "worker/torch/files/pickle.h"
 #include "worker/torch/files/pth_values.h"
 
@@ -44,24 +45,31 @@ class Plain {
   explicit Plain(const std::string& path) : path_(path) {}
 
   c10::IValue of(const c10::IValue& value, int depth = 0) {
-    if (depth > bounds::pickle_depth_max) refuse("values nested too deeply");
+    if (depth > bounds::pickle_depth_max) refuse("values are nested too deeply");
     if (value.isTensor()) return tensor(value.toTensor());
     if (value.isGenericDict()) {
       GenericDict dict = empty_dict();
       for (const auto& entry : value.toGenericDict()) {
-        dict.insert(of(entry.key(), depth + 1), of(entry.value(), depth + 1));
+        const c10::IValue key = of(entry.key(), depth + 1);
+        const auto name = key.isString() ? key.toStringRef()
+                          : key.isInt()  ? std::to_string(key.toInt())
+                                         : std::string("?");
+        dict.insert(key, named(name, entry.value(), depth + 1));
       }
       return dict;
     }
     if (value.isList()) {
       GenericList list(c10::AnyType::get());
-      for (const c10::IValue& item : value.toListRef()) list.push_back(of(item, depth + 1));
+      std::size_t at = 0;
+      for (const c10::IValue& item : value.toListRef()) {
+        list.push_back(named(std::to_string(at++), item, depth + 1));
+      }
       return list;
     }
     if (value.isTuple()) {
       std::vector<c10::IValue> items;
       for (const c10::IValue& item : value.toTupleRef().elements()) {
-        items.push_back(of(item, depth + 1));
+        items.push_back(named(std::to_string(items.size()), item, depth + 1));
       }
       return c10::ivalue::Tuple::create(std::move(items));
     }
@@ -72,13 +80,24 @@ class Plain {
   }
 
  private:
+  c10::IValue named(std::string name, const c10::IValue& value, int depth) {
+    names_.push_back(std::move(name));
+    c10::IValue plain = of(value, depth);
+    names_.pop_back();
+    return plain;
+  }
+
   at::Tensor tensor(const at::Tensor& given) {
+    const auto refuse_tensor = [this](const std::string& why) {
+      refuse(names_.empty() ? fmt::format("the tensor {}", why)
+                            : fmt::format("the tensor \"{}\" {}", fmt::join(names_, "."), why));
+    };
     if (!given.defined() || given.layout() != at::kStrided || given.is_quantized()) {
-      refuse("a tensor is undefined, sparse or quantized");
+      refuse_tensor("is undefined, sparse or quantized");
     }
     if (type_of(given) == nullptr) {
-      refuse(fmt::format("torch.load does not support tensors of type {}",
-                         c10::toString(given.scalar_type())));
+      refuse_tensor(fmt::format("has the type {}, which torch.load does not support",
+                                c10::toString(given.scalar_type())));
     }
     const StorageKey place{given.unsafeGetTensorImpl()->storage().unsafeGetStorageImpl(),
                            given.scalar_type(), given.storage_offset(), given.sizes().vec(),
@@ -99,6 +118,7 @@ class Plain {
   }
 
   const std::string& path_;
+  std::vector<std::string> names_;  // of the keys and indices that lead to the current value
   // Storage, type, offset, sizes, strides: if all agree, it is the same tensor. A matrix and its
   // transpose differ only in the strides.
   using StorageKey = std::tuple<const void*, at::ScalarType, std::int64_t,

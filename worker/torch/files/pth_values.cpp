@@ -13,8 +13,8 @@
 #include <map>
 #include <optional>
 
-#include "proto/bounds.h"
 #include "worker/torch/compat/versions.h"
+#include "worker/torch/files/bounds.h"
 #include "worker/torch/files/safetensors_file.h"
 
 namespace cpprun {
@@ -49,7 +49,7 @@ class Values {
   c10::IValue of(pickle::Index index) {
     if (made_[index]) return *made_[index];
     if (being_made_[index]) refuse("a value contains itself");
-    if (++depth_ > bounds::pickle_depth_max) refuse("values nested too deeply");
+    if (++depth_ > bounds::pickle_depth_max) refuse("values are nested too deeply");
     being_made_[index] = true;
     c10::IValue value =
         std::visit([this](const auto& each) { return make(each); }, pickle_.values[index]);

@@ -28,6 +28,9 @@ StateDict load_safetensors(const std::string& path);
 struct SafetensorsBytes {
   std::string head;  // the JSON
   at::Tensor data;   // one dimension, bytes
+  // Of `data`, if the head has a checksum. It is computed while the file is read, and is sent
+  // along.
+  std::uint32_t checksum = 0;
 };
 SafetensorsBytes read_safetensors(const std::string& path);
 StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& name);

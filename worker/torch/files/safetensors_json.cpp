@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "worker/torch/files/bounds.h"
 #include "worker/torch/files/safetensors.h"
 
 namespace cpprun {

@@ -41,9 +41,15 @@ using TensorsByName = std::vector<std::pair<std::string, at::Tensor>>;
 // the error message. Copies nothing unless everything fits.
 void copy_into(const TensorsByName& targets, const StateDict& state, const std::string& what);
 
+template <class Module>
+concept HasTensors = requires(const Module& module) {
+  module.named_parameters(true);
+  module.named_buffers(true);
+};
+
 // The parameters and buffers of a module (torch::nn::Module, or a holder's `*module`), under their
 // Python names.
-template <class Module>
+template <HasTensors Module>
 TensorsByName tensors_of(const Module& module) {
   TensorsByName tensors;
   for (const auto& item : module.named_parameters(/*recurse=*/true)) {
@@ -55,14 +61,14 @@ TensorsByName tensors_of(const Module& module) {
   return tensors;
 }
 
-template <class Module>
+template <HasTensors Module>
 StateDict state_of(const Module& module) {
   StateDict state;
   for (auto& [name, tensor] : tensors_of(module)) state.tensors.emplace(name, tensor.detach());
   return state;
 }
 
-template <class Module>
+template <HasTensors Module>
 void load_state(Module& module, const StateDict& state) {
   copy_into(tensors_of(module), state, "the model");
 }

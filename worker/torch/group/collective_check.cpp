@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "worker/env/bounds.h"
 #include "worker/torch/group/distributed_error.h"
 
 namespace cpprun {

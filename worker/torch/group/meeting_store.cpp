@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/text.h"
+#include "worker/torch/group/bounds.h"
 
 namespace cpprun {
 

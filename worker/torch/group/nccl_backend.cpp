@@ -28,8 +28,9 @@ void require_nccl_of_libtorch() {
   if (major == NCCL_MAJOR && minor == NCCL_MINOR) return;
   const auto theirs = fmt::format("{}.{}.{}", major, minor, version & 0xffff);
   throw DistributedError(fmt::format(
-      "backend nccl was built with the headers of NCCL {}.{}.{}, but this LibTorch with NCCL {}: "
-      "install the headers of {} (pip: nvidia-nccl) and rebuild, or use backend gloo",
+      "backend nccl was built with the headers of NCCL {}.{}.{}, but this LibTorch was built with "
+      "NCCL {}: install the headers of NCCL {} (pip package nvidia-nccl-cu12 or nvidia-nccl-cu13) "
+      "and rebuild, or use backend gloo",
       NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH, theirs, theirs));
 }
 

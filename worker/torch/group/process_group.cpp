@@ -10,9 +10,11 @@
 #include <thread>
 #include <utility>
 
-#include "proto/bounds.h"
+#include "worker/env/bounds.h"
+#include "worker/env/io/probe_server.h"
 #include "worker/env/io/worker.h"
 #include "worker/torch/compat/versions.h"
+#include "worker/torch/group/bounds.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/device.h"
 #include "worker/torch/group/device_choice.h"
@@ -22,6 +24,7 @@
 #include "worker/torch/group/mpi_backend.h"
 #include "worker/torch/group/nccl_backend.h"
 #include "worker/torch/group/placement.h"
+#include "worker/torch/group/probe_handlers.h"
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
@@ -114,6 +117,8 @@ std::shared_ptr<GroupFamily> make_family(const Placement& placement,
 
 ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> store,
                   const ProcessGroupOptions& options) {
+  // From here on, the answers tell which collective this process waits in.
+  set_probe_handlers(&torch_handler_answer);
   if (options.rank || options.init_method.find("rank=") != std::string::npos) {
     name_rank_in_errors(placement.context.rank.value);
   }

@@ -7,8 +7,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
-#include "proto/bounds.h"
 #include "worker/torch/compat/versions.h"
+#include "worker/torch/group/bounds.h"
 
 namespace cpprun {
 namespace {

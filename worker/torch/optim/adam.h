@@ -8,6 +8,7 @@
 
 #include "worker/torch/files/state_dict.h"
 #include "worker/torch/optim/optimizer.h"
+#include "worker/torch/optim/optimizer_state.h"
 
 namespace cpprun {
 
@@ -29,17 +30,25 @@ inline AdamOptions adamw_options(double lr = 1e-3, double weight_decay = 1e-2) {
 
 // Adam and AdamW with the arithmetic of torch.optim.Adam(fused=True) and AdamW(fused=True).
 // Parameters with the same number of steps share one counter; Python keeps a tensor for each.
-class FusedAdam : public FusedOptimizer {
+class FusedAdam : public FusedOptimizer<AdamOptions> {
  public:
-  // Throws std::invalid_argument if an option is out of range.
+  // Throw std::invalid_argument if an option is out of range, or if groups differ in
+  // decoupled_weight_decay: Adam and AdamW are two optimizers in Python.
   FusedAdam(std::vector<at::Tensor> parameters, const AdamOptions& options);
+  explicit FusedAdam(std::vector<Group> groups);
 
   void step();
 
-  // The averages and step counts of each parameter, by index, and the learning rate. load() throws
-  // StateError if the state is for other parameters.
-  StateDict state() const;
+  // The averages and step counts of each parameter and the options of each group, for a checkpoint.
+  // load() takes the averages, step counts and learning rates, and throws StateError if the state
+  // is for other parameters.
+  StateDict state() const { return saved().to_checkpoint(); }
   void load(const StateDict& state);
+
+  // The same as Python's optimizer.state_dict(), for save_pth and load_pth. As in Python,
+  // load_state_dict() takes all options. Throws StateError.
+  c10::IValue state_dict() const { return saved().to_python(); }
+  void load_state_dict(const c10::IValue& state);
 
  private:
   // Invariant: the averages are defined if `steps` is above zero.
@@ -49,9 +58,9 @@ class FusedAdam : public FusedOptimizer {
     at::Tensor square;
     at::Tensor square_max;  // with amsgrad only
   };
-  void start(std::size_t parameter);
+  OptimizerState saved() const;
+  void take(const OptimizerState& state, std::vector<AdamOptions> options);
 
-  AdamOptions options_;           // lr only initialises the base's learning rate
   std::vector<Moments> moments_;  // as long as parameters_
 };
 

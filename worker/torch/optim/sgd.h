@@ -7,6 +7,7 @@
 
 #include "worker/torch/files/state_dict.h"
 #include "worker/torch/optim/optimizer.h"
+#include "worker/torch/optim/optimizer_state.h"
 
 namespace cpprun {
 
@@ -19,20 +20,29 @@ struct SgdOptions {
 };
 
 // Stochastic gradient descent with the arithmetic of torch.optim.SGD(fused=True).
-class FusedSgd : public FusedOptimizer {
+class FusedSgd : public FusedOptimizer<SgdOptions> {
  public:
-  // Throws std::invalid_argument if an option is out of range.
+  // Throw std::invalid_argument if an option is out of range.
   FusedSgd(std::vector<at::Tensor> parameters, const SgdOptions& options);
+  explicit FusedSgd(std::vector<Group> groups);
 
   void step();
 
-  // The momentum of each parameter, by index, and the learning rate. load() throws StateError if
-  // the state is for other parameters.
-  StateDict state() const;
+  // The momentum of each parameter and the options of each group, for a checkpoint. load() takes
+  // the momentum and the learning rates, and throws StateError if the state is for other
+  // parameters.
+  StateDict state() const { return saved().to_checkpoint(); }
   void load(const StateDict& state);
 
+  // The same as Python's optimizer.state_dict(), for save_pth and load_pth. As in Python,
+  // load_state_dict() takes all options. Throws StateError.
+  c10::IValue state_dict() const { return saved().to_python(); }
+  void load_state_dict(const c10::IValue& state);
+
  private:
-  SgdOptions options_;  // lr only initialises the base's learning rate
+  OptimizerState saved() const;
+  void take(const OptimizerState& state, std::vector<SgdOptions> options);
+
   // Invariant: as long as parameters_; undefined until a parameter's first step.
   std::vector<at::Tensor> momentum_;
 };

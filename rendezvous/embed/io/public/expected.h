@@ -8,13 +8,38 @@
 #include <string>
 #include <utility>
 
+#include "rendezvous/embed/io/public/store.h"
+
 namespace cpprun {
 inline namespace v1 {
 
-// Why something failed: a clause with the action, its target and the cause.
+// Why something failed: a clause with the action, its target and the cause; and a code: for the
+// store, one of CPPRUN_STORE_TIMEOUT, … in <cpprun/store.h>.
 struct Failure {
   std::string reason;
+  int code = 0;
 };
+
+namespace detail {
+
+inline Failure store_failure() {
+  return {cpprun_store_error(), cpprun_store_error_code()};
+}
+
+// For callbacks, which C code calls.
+template <class Body>
+void without_exceptions(Body body) noexcept {
+#if defined(__cpp_exceptions)
+  try {
+    body();
+  } catch (...) {
+  }
+#else
+  body();
+#endif
+}
+
+}  // namespace detail
 
 // Accessing the value of a failure aborts the program and prints the reason to stderr.
 template <class T>
@@ -35,8 +60,9 @@ class [[nodiscard]] Expected {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  // Empty if there is a value.
+  // Empty, and 0, if there is a value.
   const std::string& error() const { return failure_.reason; }
+  int code() const { return failure_.code; }
 
  private:
   void demand() const {
@@ -59,6 +85,7 @@ class Expected<void> {
   bool has_value() const { return !failure_; }
   explicit operator bool() const { return has_value(); }
   std::string error() const { return failure_ ? failure_->reason : std::string(); }
+  int code() const { return failure_ ? failure_->code : 0; }
 
  private:
   std::optional<Failure> failure_;

@@ -6,13 +6,14 @@
 //   if (!client) return report_error(client.error());
 //   client->set("greeting", "hello");
 //
-// Every call ends within its timeout. A failed call returns the reason as a clause. After a failure
-// of the connection (broken()) every further call fails with the same reason. Not thread-safe.
-// Values are any bytes; a key must not contain a NUL byte. The class is a wrapper around the C
-// functions of <cpprun/store.h>, as <cpprun/store_server.h> explains.
+// Every call ends within its timeout. A failed call returns the reason as a clause and a code.
+// After a failure of the connection (broken()) every further call fails with the same reason.
+// Threads may share a client. Values are any bytes; a key must not contain a NUL byte. The class is
+// a wrapper around the C functions of <cpprun/store.h>, as <cpprun/store_server.h> explains.
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,7 @@ namespace cpprun {
 inline namespace v1 {
 
 struct StoreClientOptions {
-  std::string host = {};  // name or address
+  std::string host = {};  // name, address, or "unix:PATH"
   std::uint16_t port = 0;
   // How long to try to connect. The store may not be listening yet.
   std::chrono::milliseconds connect_timeout = std::chrono::minutes(5);
@@ -35,28 +36,52 @@ struct StoreClientOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // Prefix of every key. PyTorch's clients use "/", so with it keys are shared with them.
   std::string key_prefix = "/";
+  // Used instead of host and port: StoreServer::handle() or StoreService::handle() in this process.
+  // Without bytes on a wire, and with each(), watch() and what follows them.
+  cpprun_store_server* server = nullptr;
+  cpprun_store_service* service = nullptr;
+  // Not empty: uses TLS with this secret, as <cpprun/store.h> describes.
+  std::string secret = {};
 };
+
+namespace detail {
+
+// Valid as long as the options.
+inline cpprun_store_client_options c_options(const StoreClientOptions& options) {
+  cpprun_store_client_options c = {};
+  c.size = sizeof(c);
+  c.host = options.host.c_str();
+  c.port = options.port;
+  c.connect_timeout_ms = options.connect_timeout.count();
+  c.timeout_ms = options.timeout.count();
+  c.key_prefix = options.key_prefix.c_str();
+  c.server = options.server;
+  c.service = options.service;
+  c.secret = options.secret.empty() ? nullptr : options.secret.c_str();
+  return c;
+}
+
+}  // namespace detail
 
 class StoreClient {
  public:
+  StoreClient(StoreClient&&) noexcept = default;
+  StoreClient& operator=(StoreClient&&) noexcept = default;
+
   // Stands for the timeout in the options.
   static constexpr std::chrono::milliseconds usual{-1};
 
   // Retries until connect_timeout, because the store may not be listening yet.
   static Expected<StoreClient> open(const StoreClientOptions& options) {
-    cpprun_store_client_options c = {};
-    c.size = sizeof(c);
-    c.host = options.host.c_str();
-    c.port = options.port;
-    c.connect_timeout_ms = options.connect_timeout.count();
-    c.timeout_ms = options.timeout.count();
-    c.key_prefix = options.key_prefix.c_str();
+    const cpprun_store_client_options c = detail::c_options(options);
     cpprun_store_client* client = cpprun_store_connect_with(&c);
-    if (client == nullptr) return Failure{cpprun_store_error()};
+    if (client == nullptr) return failure();
     return StoreClient(client);
   }
 
   bool broken() const { return cpprun_store_is_broken(client()) != 0; }
+  // Calls of other threads, and all later ones, fail with CPPRUN_STORE_INTERRUPTED.
+  void interrupt() { cpprun_store_interrupt(client()); }
 
   // Written at once. The store does not reply to these, so a failure may show only at the next
   // call.
@@ -143,7 +168,7 @@ class StoreClient {
   Expected<bool> delete_key(std::string_view key) {
     const auto existed = number<int>(
         key, [&](const char* k, int* flag) { return cpprun_store_delete_key(client(), k, flag); });
-    if (!existed) return Failure{existed.error()};
+    if (!existed) return Failure{existed.error(), existed.code()};
     return *existed != 0;
   }
   // The keys of all clients, with any prefix.
@@ -176,13 +201,68 @@ class StoreClient {
     return texts(cpprun_store_list_keys(client(), &list), &list);
   }
 
+  // --- for a server in this process ---
+
+  // Called in the serving thread, in order, for every later change of a key with this prefix, until
+  // this client is destroyed. `change` is CPPRUN_STORE_UPDATED, …
+  using Watcher = std::function<void(int change, std::string_view key, std::string_view value)>;
+  Expected<void> watch(std::string_view prefix, Watcher watcher) {
+    auto kept = std::make_unique<Watcher>(std::move(watcher));
+    const auto call = [](void* user, int change, const char* key, std::size_t key_size,
+                         const char* value, std::size_t value_size) noexcept {
+      detail::without_exceptions([&] {
+        (*static_cast<Watcher*>(user))(change, {key, key_size}, {value, value_size});
+      });
+    };
+    const auto release = [](void* user) noexcept { delete static_cast<Watcher*>(user); };
+    return done(cpprun_store_watch_with(client(), std::string(prefix).c_str(), call, kept.release(),
+                                        release));
+  }
+  // Calls `visit(key, value)`, which must not throw, for every key with this prefix.
+  template <class Visit>
+  Expected<void> each(std::string_view prefix, Visit visit) {
+    const auto call = [](void* user, const char* key, std::size_t key_size, const char* value,
+                         std::size_t value_size) noexcept {
+      (*static_cast<Visit*>(user))(std::string_view(key, key_size),
+                                   std::string_view(value, value_size));
+    };
+    return done(cpprun_store_each(client(), std::string(prefix).c_str(), call, &visit));
+  }
+  // Calls `visit(client, key, is_barrier)`, which must not throw, for every wait.
+  template <class Visit>
+  Expected<void> each_wait(Visit visit) {
+    const auto call = [](void* user, const char* waiting, const char* key, std::size_t key_size,
+                         int is_barrier) noexcept {
+      (*static_cast<Visit*>(user))(std::string_view(waiting), std::string_view(key, key_size),
+                                   is_barrier != 0);
+    };
+    return done(cpprun_store_each_wait(client(), call, &visit));
+  }
+  Expected<cpprun_store_figures> figures() {
+    cpprun_store_figures figures = {};
+    figures.size = sizeof(figures);
+    if (cpprun_store_get_figures(client(), &figures) != 0) return failure();
+    return figures;
+  }
+  // All keys and queues, and adding them to a store.
+  Expected<std::string> snapshot() {
+    return required("", [&](const char*, char** bytes, std::size_t* size) {
+      return cpprun_store_snapshot(client(), bytes, size);
+    });
+  }
+  Expected<void> restore(std::string_view snapshot) {
+    return done(cpprun_store_restore(client(), snapshot.data(), snapshot.size()));
+  }
+
  private:
   explicit StoreClient(cpprun_store_client* client) : client_(client, &cpprun_store_disconnect) {}
 
   cpprun_store_client* client() const { return client_.get(); }
   static bool is_key(std::string_view key) { return key.find('\0') == std::string_view::npos; }
-  static Failure no_key() { return {"a key of the store must not contain a NUL byte"}; }
-  static Failure failure() { return {cpprun_store_error()}; }
+  static Failure no_key() {
+    return {"a key of the store must not contain a NUL byte", CPPRUN_STORE_BAD_ARGUMENT};
+  }
+  static Failure failure() { return detail::store_failure(); }
 
   static Expected<void> done(int outcome) {
     if (outcome != 0) return failure();
@@ -213,7 +293,7 @@ class StoreClient {
   template <class Call>
   static Expected<std::string> required(std::string_view key, Call call) {
     auto found = optional(key, call);
-    if (!found) return Failure{found.error()};
+    if (!found) return Failure{found.error(), found.code()};
     return std::move(**found);
   }
   static Expected<std::vector<std::string>> texts(int outcome, cpprun_store_list** list) {

@@ -52,7 +52,8 @@ if "stubborn" in words:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if "child" in words:
     subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-report = {"rank": rank, "restart": restart, "argv": words, "env": dict(os.environ)}
+report = {"rank": rank, "restart": restart, "argv": words, "env": dict(os.environ),
+          "forked": "wsgiref" in sys.modules}
 tell("json", json.dumps(report))
 
 for word in words:

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "proto/bounds.h"
+#include "launcher/output/bounds.h"
 
 namespace log_dir_test {
 

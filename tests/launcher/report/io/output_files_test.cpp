@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "launcher/report/bounds.h"
 #include "tests/launcher/io_probe.h"
 
 namespace output_files_test {

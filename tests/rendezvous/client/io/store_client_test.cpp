@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 namespace {
 
 StoreClient client_of(const StoreServer& server) {
-  Result<StoreClient> client =
+  StoreResult<StoreClient> client =
       StoreClient::open({.host = "127.0.0.1", .port = server.port(), .timeout = 10s});
   REQUIRE(client);
   return std::move(*client);
@@ -77,7 +77,7 @@ TEST_CASE("a get waits for the key that another client will set") {
 TEST_CASE("a wait that times out names its keys, and the client stays usable") {
   StoreServer server({.host = "127.0.0.1"});
   StoreClient client = client_of(server);
-  const Result<void> waited = client.wait({"a", "b"}, 20ms);
+  const StoreResult<void> waited = client.wait({"a", "b"}, 20ms);
   REQUIRE_FALSE(waited);
   CHECK(waited.error().reason == "wait for /a, /b timed out");
   CHECK_FALSE(client.get("a", 20ms));
@@ -100,7 +100,8 @@ TEST_CASE("many clients in many threads count together") {
   std::atomic<int> failures = 0;
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&] {
-      Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = server.port()});
+      StoreResult<StoreClient> client =
+          StoreClient::open({.host = "127.0.0.1", .port = server.port()});
       for (int at = 0; at < 500; ++at) {
         if (!client || !client->add("n", 1)) ++failures;
       }
@@ -118,7 +119,7 @@ TEST_CASE("a server that stops notifies waiting clients at once") {
   StoreClient other = client_of(*server);
   std::thread waiter([&] {
     CHECK(waiting.set("waiting", "1"));
-    const Result<void> waited = waiting.wait({"never"}, 60s);
+    const StoreResult<void> waited = waiting.wait({"never"}, 60s);
     REQUIRE_FALSE(waited);
     CHECK_FALSE(waited.error().reason.ends_with("timed out"));
     CHECK(waiting.add("n", 1).error() == waited.error());
@@ -135,7 +136,7 @@ TEST_CASE("a port without a listener is named in the failure") {
     REQUIRE(open);
     port = open->port;
   }
-  const Result<StoreClient> client =
+  const StoreResult<StoreClient> client =
       StoreClient::open({.host = "127.0.0.1", .port = port, .connect_timeout = 50ms});
   REQUIRE_FALSE(client);
   CHECK(client.error().reason == "cannot reach a store at 127.0.0.1:" + std::to_string(port) +
@@ -148,7 +149,7 @@ TEST_CASE("a store that starts to listen later is reached") {
   const std::uint16_t port = open->port;
   // A client that connects now gets no answer; then a store takes the port over.
   std::thread client_thread([&] {
-    const Result<StoreClient> client =
+    const StoreResult<StoreClient> client =
         StoreClient::open({.host = "127.0.0.1", .port = port, .connect_timeout = 10s});
     CHECK(client.has_value());
   });
@@ -169,7 +170,7 @@ TEST_CASE("a server that is not a store is detected") {
     while (::recv(peer.get(), bytes, sizeof bytes, 0) > 0) {
     }
   });
-  const Result<StoreClient> client =
+  const StoreResult<StoreClient> client =
       StoreClient::open({.host = "127.0.0.1", .port = open->port, .connect_timeout = 10ms});
   impostor.join();
   REQUIRE_FALSE(client);
@@ -190,7 +191,7 @@ TEST_CASE("a service works in the caller's own loop") {
   REQUIRE(service);
   std::atomic<bool> done = false;
   std::thread user([&] {
-    Result<StoreClient> client =
+    StoreResult<StoreClient> client =
         StoreClient::open({.host = "127.0.0.1", .port = (*service)->port()});
     CHECK(client->add("n", 3) == 3);
     done = true;

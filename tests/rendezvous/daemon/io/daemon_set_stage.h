@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "rendezvous/daemon/io/replica_controller.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 

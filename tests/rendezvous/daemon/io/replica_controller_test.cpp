@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "rendezvous/daemon/bounds.h"
+#include "rendezvous/job/bounds.h"
 #include "tests/rendezvous/daemon/io/daemon_set_stage.h"
 
 namespace replica_controller_test {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "proto/bounds.h"
+#include "rendezvous/daemon/bounds.h"
 #include "tests/rendezvous/daemon/io/standby_stage.h"
 
 namespace standbys_test {

@@ -1,40 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The public headers as another program uses them: the C functions, and the C++ classes on top of
 // them.
-#include <cpprun/store_client.h>
-#include <cpprun/store_server.h>
 #include <doctest/doctest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+
+#include "tests/rendezvous/embed/io/store_api.h"
 
 namespace store_api_test {
 
 using namespace std::chrono_literals;
 
 namespace {
-
-cpprun::StoreServer server_here() {
-  auto server = cpprun::StoreServer::open({"127.0.0.1", 0});
-  REQUIRE_MESSAGE(server, server.error());
-  return std::move(*server);
-}
-
-cpprun::StoreClient client_of(std::uint16_t port) {
-  cpprun::StoreClientOptions options;
-  options.host = "127.0.0.1";
-  options.port = port;
-  options.timeout = 10s;
-  auto client = cpprun::StoreClient::open(options);
-  REQUIRE_MESSAGE(client, client.error());
-  return std::move(*client);
-}
 
 std::string error_after(int outcome) {
   CHECK(outcome == -1);
@@ -260,7 +245,7 @@ TEST_CASE("a null key list or result is rejected, unless its count is 0") {
   refused(cpprun_store_list_keys(client, nullptr), "list_keys: keys");
   // Null pointers that a count or a size of 0 makes valid, according to the header.
   CHECK(cpprun_store_set(client, "k", nullptr, 0) == 0);
-  CHECK(cpprun_store_wait(client, nullptr, 0, 0) == 0);
+  CHECK(cpprun_store_wait(client, nullptr, 0, -1) == 0);
   CHECK(cpprun_store_delete_key(client, "k", nullptr) == 0);
   CHECK(cpprun_store_list_keys(client, &list) == 0);
   CHECK(cpprun_store_list_item(list, 99, nullptr) == nullptr);
@@ -376,24 +361,6 @@ TEST_CASE("the library reports its interface version") {
   CHECK(cpprun_store_abi() == CPPRUN_STORE_ABI);
   CHECK(std::string(cpprun_store_version()).find('.') != std::string::npos);
 }
-
-namespace {
-
-// Runs `body` in a forked child and returns its exit status; a child that hangs ends by SIGALRM.
-template <class Body>
-int status_of_child(Body body) {
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    alarm(20);
-    _exit(body());
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return status;
-}
-
-}  // namespace
 
 TEST_CASE("a forked child that releases its parent's server does not affect it") {
   auto server = std::make_unique<cpprun::StoreServer>(server_here());

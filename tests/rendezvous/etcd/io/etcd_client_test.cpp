@@ -198,7 +198,7 @@ TEST_CASE("a server that is not etcd is reported as such") {
   CHECK(contains(page.said, "\"<html>\" is not a JSON object"));
   const auto twice =
       failure_of([](const std::string&) { return with_length(granted) + with_length(granted); });
-  CHECK(twice == etcd::Failure{Kind::nonsense, "data after the end of the response"});
+  CHECK(twice == etcd::Failure{Kind::nonsense, "received data after the end of the response"});
   const auto endless = failure_of(
       [](const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"; });
   CHECK(contains(endless.said, "the response has more than 33554432 bytes"));

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "launcher/control/io/jobs.h"
+#include "rendezvous/daemon/bounds.h"
 #include "rendezvous/io/socket_address.h"
+#include "rendezvous/status/bounds.h"
 
 namespace status_server_test {
 

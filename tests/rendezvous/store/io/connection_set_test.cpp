@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "proto/c10d/codec.h"
+#include "rendezvous/store/bounds.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"
 #include "tests/rendezvous/store/spoken.h"

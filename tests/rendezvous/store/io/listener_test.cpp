@@ -12,23 +12,27 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "proto/bounds.h"
+#include "rendezvous/store/bounds.h"
 
 namespace listener_test {
 
 namespace {
 
-int calls = 0;          // calls of listen() since the test started
-int refusals_left = 0;  // that many more calls find the port in use
+int calls = 0;                           // calls of listen() since the test started
+int refusals_left = 0;                   // that many more calls find the port in use
+std::function<void()> before_listening;  // called once, by the next call
 
 }  // namespace
 
 extern "C" int listen(int fd, int backlog) noexcept {
   ++calls;
+  if (before_listening) std::exchange(before_listening, nullptr)();
   if (refusals_left > 0) {
     --refusals_left;
     errno = EADDRINUSE;
@@ -124,6 +128,26 @@ TEST_CASE(
   REQUIRE(mapped.has_value());
   CHECK(mapped->hosts == std::vector<std::string>{"127.0.0.1"});
   CHECK(open_port(mapped->hosts, 0).has_value());
+}
+
+TEST_CASE("a Unix path that another process is opening is in use") {
+  refusals_left = 0;
+  char directory[] = "/tmp/listener.XXXXXX";
+  REQUIRE(mkdtemp(directory) != nullptr);
+  const std::string host = "unix:" + std::string(directory) + "/store.sock";
+  std::string reason;
+  before_listening = [&] {
+    const auto second = open_port(host, 0);
+    if (!second) reason = second.error().reason;
+  };
+  {
+    const auto first = open_port(host, 0);
+    REQUIRE(first.has_value());
+    CHECK(reason == "cannot listen on " + host + ": Address already in use");
+    CHECK_FALSE(open_port(host, 0).has_value());  // it is not stale
+  }
+  CHECK(open_port(host, 0).has_value());
+  CHECK(rmdir(directory) == 0);  // nothing is left in it
 }
 
 TEST_CASE("a socket without a port is rejected") {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/bounds.h"
 #include "proto/c10d/codec.h"
+#include "rendezvous/store/bounds.h"
 #include "rendezvous/store/io/listener.h"
 #include "tests/proto/c10d_golden.h"
 #include "tests/rendezvous/store/io/served_set.h"

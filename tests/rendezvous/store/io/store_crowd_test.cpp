@@ -46,7 +46,7 @@ int connect_crowd(std::uint16_t port, int count) {
     std::int64_t sum = 0;
     if (recv(fd.get(), &sum, sizeof sum, MSG_WAITALL) != sizeof sum) return 5;
   }
-  Result<StoreClient> last = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> last = StoreClient::open({.host = "127.0.0.1", .port = port});
   if (!last || !last->set("all clients", "connected") || !last->get("may exit", 60s)) return 6;
   return 0;
 }
@@ -71,7 +71,7 @@ TEST_CASE("a crowd of clients is served at once") {
   StoreServer server({.host = "127.0.0.1"});
   const std::uint16_t port = server.port();
   REQUIRE(write(to_child[1], &port, sizeof port) == sizeof port);
-  Result<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
+  StoreResult<StoreClient> client = StoreClient::open({.host = "127.0.0.1", .port = port});
   REQUIRE(client);
   CHECK(client->get("all clients", 120s));
   CHECK(client->add("n", 0) == count);

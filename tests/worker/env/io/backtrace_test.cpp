@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "proto/bounds.h"
+#include "worker/env/bounds.h"
 
 using namespace cpprun;
 

@@ -6,6 +6,9 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -238,6 +241,59 @@ TEST_CASE("sparse gradients with a hook are rejected when the model is wrapped")
       "table.weight of Toy has sparse gradients, which a comm_hook cannot reduce: remove the "
       "hook, or create the Embedding with sparse=false",
       DistributedError);
+}
+
+TEST_CASE("parameters without a gradient are named in the next step") {
+  const std::string error = testing::on_two_ranks([](const ProcessGroup& group) {
+    const at::Tensor used = parameter_of(1);
+    std::vector<NamedTensor> parameters{{.name = "used", .tensor = used}};
+    for (int i = 0; i < 7; ++i) {
+      parameters.push_back({.name = "layer" + std::to_string(i), .tensor = parameter_of(1)});
+    }
+    DdpCore core(parameters, {}, "Toy", group, {});
+    step(core, used, group.rank());
+    step(core, used, group.rank());
+  });
+  for (const char* rank : {"0", "1"}) {
+    const std::string expected =
+        std::string("7 parameter(s) of Toy had no gradient in the last step on rank ") + rank +
+        ": layer0, layer1, layer2, layer3, layer4 and 2 more; set find_unused_parameters, or use "
+        "all outputs of forward in the loss";
+    INFO(error);
+    CHECK(error.find(expected) != std::string::npos);
+  }
+}
+
+TEST_CASE("a sparse parameter is rejected in words, and a complex one is averaged") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const auto sparse = at::zeros({2, 2}).to_sparse().set_requires_grad(true);
+          DdpCore({{.name = "w", .tensor = sparse}}, {}, "Toy", group, {});
+        }).find("w of Toy is a sparse tensor") != std::string::npos);
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const auto weight = at::ones({2}, at::kComplexFloat).set_requires_grad(true);
+          DdpCore core({{.name = "w", .tensor = weight}}, {}, "Toy", group, {});
+          core.before_forward();
+          at::Tensor output = at::real(weight.mul(group.rank() + 1));
+          core.after_forward({&output});
+          output.sum().backward();
+          const auto gradient = at::view_as_real(weight.grad());
+          expect(gradient[0][0].item<float>() == 1.5, "the average of 1 and 2");
+        }) == "");
+}
+
+TEST_CASE("a guard of no_sync may be returned from a function") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const at::Tensor parameter = parameter_of(1);
+          DdpCore core({{.name = "p", .tensor = parameter}}, {}, "Toy", group, {});
+          {
+            NoSync first(core);
+            const NoSync moved(std::move(first));
+            step(core, parameter, group.rank());
+          }
+          expect(core.syncs(), "synchronizes again after the guard");
+          step(core, parameter, group.rank());
+          expect(gradient_of(parameter) == 3, "the average of 2 and 4");
+        }) == "");
 }
 
 TEST_CASE("a model without trainable parameters is rejected with its name") {

@@ -9,9 +9,11 @@
 
 #include <fstream>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "tests/worker/temporary_directory.h"
@@ -260,6 +262,113 @@ TEST_CASE("a write that takes longer than the group's timeout fails no rank") {
       },
       {.timeout = 1500ms});
   CHECK(failure == "");
+}
+
+namespace {
+
+// Holds every write of a thread that a background save has started until release(). LibTorch calls
+// observe() for every operation in every thread.
+class BackgroundHeld {
+ public:
+  BackgroundHeld() : handle_(at::addGlobalCallback(at::RecordFunctionCallback(&observe))) {
+    foreground_ = std::this_thread::get_id();
+    released_ = std::promise<void>();
+    gate_ = released_.get_future().share();
+  }
+  ~BackgroundHeld() { at::removeCallback(handle_); }
+  BackgroundHeld(const BackgroundHeld&) = delete;
+  BackgroundHeld& operator=(const BackgroundHeld&) = delete;
+  static void release() { released_.set_value(); }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> observe(const at::RecordFunction& operation) {
+    const bool writes = std::string_view(operation.name()) == "aten::resolve_neg";
+    if (writes && std::this_thread::get_id() != foreground_) gate_.wait();
+    return nullptr;
+  }
+
+  inline static std::thread::id foreground_;
+  inline static std::promise<void> released_;
+  inline static std::shared_future<void> gate_;
+  at::CallbackHandle handle_;
+};
+
+}  // namespace
+
+TEST_CASE("a background save writes the state of its call, and the next one skips or waits") {
+  const TemporaryDirectory directory;
+  const ProcessGroup group = alone();
+  const Checkpoints skipping(directory.file("run"), {.when_busy = WhenBusy::skip});
+  const BackgroundHeld held;
+  StateDict state = state_with(1);
+  CHECK(skipping.save_async({.step = 1}, state, group));
+  state.tensors.at("weight").fill_(7);  // training goes on
+  CHECK_FALSE(skipping.save_async({.step = 2}, state, group));
+  BackgroundHeld::release();
+  skipping.wait(group);
+  skipping.wait(group);  // nothing is left
+  auto found = skipping.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 1);
+  CHECK(found->state.tensors.at("weight")[0].item<float>() == 1);
+  CHECK(skipping.save_async({.step = 3}, state, group));
+  const Checkpoints waiting(directory.file("waiting"));
+  for (int step = 1; step <= 3; ++step) CHECK(waiting.save_async({.step = step}, state, group));
+  waiting.save({.step = 4}, state, group);
+  found = waiting.load_newest(group);
+  REQUIRE(found);
+  CHECK(found->progress.step == 4);
+  CHECK(directory.read("waiting/" + checkpoint_name(3)) != "");
+}
+
+TEST_CASE("the error of a background save is thrown once, on every rank, by the next call") {
+  const TemporaryDirectory directory;
+  std::ofstream(directory.file("no-directory")) << "a file";
+  CHECK(testing::on_two_ranks([&](const ProcessGroup& group) {
+          const Checkpoints checkpoints(directory.file("no-directory"));
+          testing::expect(checkpoints.save_async({.step = 1}, state_with(1), group), "started");
+          bool thrown = false;
+          try {
+            checkpoints.wait(group);
+          } catch (const FileError& error) {
+            thrown = std::string_view(error.what()).find("cannot create directory") !=
+                     std::string_view::npos;
+          }
+          testing::expect(thrown, "the error of rank 0");
+          checkpoints.wait(group);
+        }) == "");
+}
+
+TEST_CASE("a state that rank 0 cannot copy is an error on every rank, and no rank waits for it") {
+  const TemporaryDirectory directory;
+  CHECK(testing::on_two_ranks([&](const ProcessGroup& group) {
+          StateDict state = state_with(1);
+          state.tensors["nowhere"] = at::full({2}, 1, at::TensorOptions(at::kMeta));
+          const Checkpoints checkpoints(directory.file("run"));
+          testing::expect(checkpoints.save_async({.step = 1}, state, group), "started");
+          bool thrown = false;
+          try {
+            checkpoints.save({.step = 2}, state_with(2), group);
+          } catch (const FileError& error) {
+            thrown = std::string_view(error.what()).find("cannot copy the state") !=
+                     std::string_view::npos;
+          }
+          testing::expect(thrown, "the error of rank 0");
+          checkpoints.save({.step = 2}, state_with(2), group);
+          testing::expect(checkpoints.load_newest(group)->progress.step == 2, "it goes on");
+        }) == "");
+}
+
+TEST_CASE("what a background save writes is seen by a load, and not removed by another object") {
+  const TemporaryDirectory directory;
+  const ProcessGroup group = alone();
+  const Checkpoints first(directory.file("run"));
+  const Checkpoints second(directory.file("run"));
+  CHECK(first.save_async({.step = 1}, state_with(1), group));
+  second.save({.step = 2}, state_with(2), group);
+  first.wait(group);
+  CHECK(first.save_async({.step = 3}, state_with(3), group));
+  CHECK(first.load_newest(group)->progress.step == 3);
 }
 
 TEST_CASE("invalid options are rejected") {

@@ -89,7 +89,8 @@ TEST_CASE("a pickle that ends too early or lacks an operand is rejected with the
         "at byte 2 of the pickle: the file ends in the middle of a value");
   CHECK(refusal("") == "at byte 2 of the pickle: the file ends in the middle of a value");
   CHECK(refusal("a.") == "at byte 2 of the pickle: stack underflow");
-  CHECK(refusal("h\x07.") == "at byte 2 of the pickle: reference to a value that does not exist");
+  CHECK(refusal("h\x07.") ==
+        "at byte 2 of the pickle: a reference names a value that does not exist");
   CHECK(refusal("t.") == "at byte 2 of the pickle: a sequence ends without a start");
   CHECK(refusal("K\x01(a.").find("stack underflow") != std::string::npos);
   CHECK(refusal("\x01.") ==
@@ -102,7 +103,7 @@ TEST_CASE("values in invalid places are rejected") {
             .find("not a list") != std::string::npos);
   CHECK(refusal("](K\x01u.").find("not a dict") != std::string::npos);
   CHECK(refusal("}(K\x01u.").find("not a dict") != std::string::npos);
-  CHECK(refusal("K\x01)R.").find("not a function name") != std::string::npos);
+  CHECK(refusal("K\x01)R.").find("not the name of a function") != std::string::npos);
   CHECK(refusal("K\x01Q.").find("not a tuple") != std::string::npos);
   CHECK(refusal("K\x01}b.").find("an object has an unsupported state") != std::string::npos);
   CHECK(refusal("\x8a\x09\0\0\0\0\0\0\0\0\0."s).find("64 bits") != std::string::npos);

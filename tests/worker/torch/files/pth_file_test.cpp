@@ -2,6 +2,7 @@
 #include "worker/torch/files/pth_file.h"
 
 #include <ATen/core/Dict.h>
+#include <ATen/core/List.h>
 #include <ATen/core/ivalue_inl.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/arange.h>
@@ -95,7 +96,8 @@ TEST_CASE("every type that torch.load opens is restored, and others are rejected
   strange.tensors["values"] = bytes.view(at::kBits8);
   CHECK_THROWS_WITH_AS(save_pth(directory.file("b.pth"), strange),
                        ("cannot write \"" + directory.file("b.pth") +
-                        "\": torch.load does not support tensors of type Bits8")
+                        "\": the tensor \"values\" has the type Bits8, which torch.load does not "
+                        "support")
                            .c_str(),
                        FileError);
 }
@@ -126,6 +128,16 @@ TEST_CASE("a value that a file of tensors cannot hold is rejected, and leaves no
   const TemporaryDirectory directory;
   CHECK_THROWS_AS(save_pth(directory.file("a.pth"), c10::IValue(c10::Device(c10::kCPU))),
                   FileError);
+  c10::impl::GenericList list(c10::AnyType::get());
+  list.push_back(at::zeros({1}));
+  list.push_back(at::zeros({2}).to_sparse());
+  c10::impl::GenericDict dict(c10::AnyType::get(), c10::AnyType::get());
+  dict.insert("layers", list);
+  CHECK_THROWS_WITH_AS(save_pth(directory.file("a.pth"), dict),
+                       ("cannot write \"" + directory.file("a.pth") +
+                        "\": the tensor \"layers.1\" is undefined, sparse or quantized")
+                           .c_str(),
+                       FileError);
   CHECK(directory.entries() == 0);
 }
 

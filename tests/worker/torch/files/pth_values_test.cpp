@@ -83,7 +83,7 @@ TEST_CASE("a value that contains itself, or is nested too deeply, is rejected") 
   Pickle deep{.values = {pickle::List{}}, .root = 0};
   for (Index i = 0; i < 200; ++i) deep.values.emplace_back(pickle::List{{i}});
   deep.root = 200;
-  CHECK(refusal(deep) == "\"x\": values nested too deeply");
+  CHECK(refusal(deep) == "\"x\": values are nested too deeply");
 }
 
 TEST_CASE("values that are referenced many times are created once") {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "proto/bounds.h"
+#include "worker/torch/files/bounds.h"
 
 namespace safetensors_test {
 

@@ -11,9 +11,9 @@
 #include <future>
 #include <memory>
 
-#include "proto/bounds.h"
 #include "tests/worker/two_ranks.h"
 #include "worker/torch/collectives/collectives.h"
+#include "worker/torch/group/bounds.h"
 
 namespace stall_watch_test {
 

@@ -12,10 +12,13 @@ using namespace cpprun;
 
 namespace {
 
-struct Learner : FusedOptimizer {
+struct Options {
+  double lr = 0;
+};
+struct Learner : FusedOptimizer<Options> {
   using FusedOptimizer::for_each_with_gradient;
   Learner(std::vector<at::Tensor> parameters, double lr)
-      : FusedOptimizer(std::move(parameters), lr) {}
+      : FusedOptimizer({{std::move(parameters), {lr}}}) {}
 };
 
 at::Tensor parameter_of(std::vector<float> values) {
