@@ -130,9 +130,10 @@ void ProgressMonitor::observed(TimePoint now, const std::vector<hang::Observatio
   for (Worker& worker : workers_) {
     const auto found =
         std::ranges::find(observations, worker.local_rank, &hang::Observation::local_rank);
-    if (found == observations.end()) continue;  // no answer in time: known at the next read
-    worker.was_observed = true;
-    if (worker.is_computing && !is_loop(worker, *found)) progressed(now, worker);
+    if (found != observations.end()) worker.was_observed = true;
+    // Without an observation, the helper process lacked time as well: the machine is overloaded.
+    if (!worker.is_computing) continue;
+    if (found == observations.end() || !is_loop(worker, *found)) progressed(now, worker);
   }
 }
 

@@ -21,10 +21,12 @@ struct ProgressSigns {
   LocalRank local_rank;
   std::uint64_t beats = 0;               // heartbeats
   std::optional<TimePoint> last_output;  // of its stdout and stderr
-  Duration cpu{};                        // of the worker itself
+  // Of the worker itself, with the time in which its main thread wanted a CPU and had none: on an
+  // overloaded machine, it may compute with very little.
+  Duration cpu{};
   std::uint64_t bytes = 0;               // read and written by it
   std::int64_t memory_kib = 0;           // resident; may shrink
-  Duration children_cpu{};               // of the processes it started
+  Duration children_cpu{};               // the same of the processes it started
   std::uint64_t children_bytes = 0;
   friend bool operator==(const ProgressSigns&, const ProgressSigns&) = default;
 };
@@ -55,7 +57,7 @@ class ProgressMonitor {
   // Whether it is time to read the signs. If so, call heard() with them.
   bool take_due(TimePoint now);
   // Returns whether the workers' stacks are needed to decide. If so, call observed(), with nothing
-  // if they could not be read.
+  // if they could not be read, which is no sign of a hang.
   bool heard(TimePoint now, const std::vector<ProgressSigns>& signs);
   // Also of a capture that was requested by others.
   void observed(TimePoint now, const std::vector<hang::Observation>& observations);

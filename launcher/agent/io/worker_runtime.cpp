@@ -453,7 +453,7 @@ void WorkerRuntime::read_progress() {
     const auto usage = pid == 0 ? std::nullopt : usage_of(pid);
     if (!usage) continue;
     ProgressSigns each{.local_rank = spec.local_rank,
-                       .cpu = usage->cpu,
+                       .cpu = usage->cpu + usage->waited_for_cpu,
                        .bytes = bytes_of(pid),
                        .memory_kib = usage->resident_kib};
     const auto beat = std::ranges::find(readings, spec.local_rank, &HeartbeatReading::local_rank);
@@ -464,7 +464,9 @@ void WorkerRuntime::read_progress() {
       children.resize(bounds::family_looked_at_max);
     }
     for (const int child : children) {
-      if (const auto used = usage_of(child)) each.children_cpu += used->cpu;
+      if (const auto used = usage_of(child)) {
+        each.children_cpu += used->cpu + used->waited_for_cpu;
+      }
       each.children_bytes += bytes_of(child);
     }
     signs.push_back(each);

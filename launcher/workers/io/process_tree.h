@@ -60,6 +60,8 @@ bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still
 struct ProcessUsage {
   std::int64_t resident_kib = 0;
   Duration cpu{};  // since its start
+  // How long its main thread was ready to run but had no CPU, because others used them.
+  Duration waited_for_cpu{};
 };
 
 // None: the process is gone or may not be inspected.

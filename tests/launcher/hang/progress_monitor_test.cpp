@@ -230,6 +230,19 @@ TEST_CASE("a worker that computes and whose stack cannot be read makes progress"
   }
 }
 
+TEST_CASE("a worker that computes makes progress, as far as is known, if no stacks arrive in time") {
+  Stage stage;
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(stage.read(/*cpu_percent=*/90));
+    stage.monitor.observed(stage.now, {});
+    CHECK(stage.quiet() == 0s);
+  }
+  // One that does nothing does not.
+  stage.read();
+  stage.monitor.observed(stage.now, {});
+  CHECK(stage.quiet() == 3s);
+}
+
 TEST_CASE("what a worker computes to answer is no progress") {
   Stage stage;
   REQUIRE(stage.read(/*cpu_percent=*/90));

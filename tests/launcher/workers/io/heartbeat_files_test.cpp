@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -146,8 +147,17 @@ TEST_CASE("a new attempt has new files") {
 }
 
 TEST_CASE("memory and CPU time of a running process are read") {
+  const auto waited = [] {
+    std::int64_t on_cpu = 0;
+    std::int64_t ready = 0;
+    std::ifstream("/proc/" + std::to_string(::getpid()) + "/schedstat") >> on_cpu >> ready;
+    return std::chrono::nanoseconds(ready);
+  };
+  const auto before = waited();
   const auto own = io::usage_of(::getpid());
   REQUIRE(own);
+  CHECK(own->waited_for_cpu >= before);
+  CHECK(own->waited_for_cpu <= waited());
   CHECK(own->resident_kib > 100);
   CHECK(own->resident_kib < 10'000'000);
   CHECK(own->cpu >= 0s);
