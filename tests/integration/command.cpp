@@ -68,6 +68,10 @@ FileDescriptor pipe_into(FileDescriptor& read_end) {
   return FileDescriptor(ends[1]);
 }
 
+// Those of this thread. A test that waits for one of them reads what all of them print, because a
+// full pipe of one may block what another waits for.
+thread_local std::vector<Command*> running;
+
 }  // namespace
 
 Command::Command(const Words& words, const Options& options) : token_(random_token()) {
@@ -83,9 +87,11 @@ Command::Command(const Words& words, const Options& options) : token_(random_tok
   for (const auto* fd : {&out_pipe_, &err_pipe_}) {
     if (*fd) REQUIRE(::fcntl(fd->get(), F_SETFL, O_NONBLOCK) == 0);
   }
+  running.push_back(this);
 }
 
 Command::~Command() {
+  std::erase(running, this);
   if (std::getenv("CPPRUN_SHOW") != nullptr) std::puts((shown_ + everything()).c_str());
   if (!reaped_) {
     ::kill(pid_, SIGKILL);
@@ -156,11 +162,18 @@ void Command::read_from(FileDescriptor& from, std::string& into) {
 }
 
 bool Command::read_some(Clock::time_point deadline) {
-  std::array<pollfd, 2> both{pollfd{out_pipe_.get(), POLLIN, 0}, {err_pipe_.get(), POLLIN, 0}};
   if (!out_pipe_ && !err_pipe_) return false;
-  if (::poll(both.data(), both.size(), milliseconds_until(deadline)) <= 0) return false;
-  if (both[0].revents != 0) read_from(out_pipe_, out_);
-  if (both[1].revents != 0) read_from(err_pipe_, err_);
+  std::vector<pollfd> polled;
+  for (const Command* const command : running) {
+    polled.push_back({command->out_pipe_.get(), POLLIN, 0});
+    polled.push_back({command->err_pipe_.get(), POLLIN, 0});
+  }
+  if (::poll(polled.data(), polled.size(), milliseconds_until(deadline)) <= 0) return false;
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    Command& command = *running[i];
+    if (polled[2 * i].revents != 0) command.read_from(command.out_pipe_, command.out_);
+    if (polled[2 * i + 1].revents != 0) command.read_from(command.err_pipe_, command.err_);
+  }
   return true;
 }
 

@@ -82,7 +82,8 @@ class Command {
   Ends open_pipes();
   [[noreturn]] void become(const Words& words, const Variables& variables, const Ends& ends,
                            bool on_terminal) const;
-  // Reads the available output; false if the deadline passed or both pipes are closed.
+  // Reads the available output of all commands of this thread; false if the deadline passed or
+  // both pipes of this one are closed.
   bool read_some(std::chrono::steady_clock::time_point deadline);
   void read_from(FileDescriptor& from, std::string& into);
   std::string everything() const;

@@ -24,14 +24,14 @@ import time
 import unittest
 
 CPPRUN = os.path.abspath(sys.argv.pop(1))
-KILLS = int(os.environ.get("WARM_KILLS", "10"))
+KILLS = int(os.environ.get("WARM_KILLS", "6"))
 TIMEOUT = int(os.environ.get("WARM_TIMEOUT", "300"))
 # Of a hundred kills.
 CHANCES = {"worker": 62, "both workers": 10, "parent": 10, "stopped parent": 8, "cpprun": 10}
 WORKERS = 2
 
 TRAINING = """
-import fcntl, os, sys
+import fcntl, os, sys, time
 is_forked = "torch" in sys.modules
 place, rank = os.environ["PLACE"], os.environ["RANK"]
 parts = os.environ["TORCHELASTIC_ERROR_FILE"].split("/")
@@ -75,6 +75,8 @@ while True:
     print(f"step {step} {loss.item()!r}", flush=True)
     lines += 1
     os.pwrite(count, b"%d" % lines, 0)
+    if not steps and lines > 50:
+        time.sleep(.05)  # while a kill is prepared: the undisturbed run has to make all these steps
     if rank == "0" and step % 5 == 0:
         torch.save({"step": step, "model": model.state_dict(),
                     "optimizer": optimizer.state_dict()}, saved + ".new")
