@@ -52,9 +52,11 @@ Result<AgentPast> AgentSuccession::past_of(const Agent& agent) {
   for (const WorkerView& each : agent.workers_.views()) {
     past.workers.push_back({.local_rank = each.local_rank,
                             .pid = each.pid,
+                            .started = agent.workers_.started_at(each.local_rank),
                             .since = each.since,
                             .has_succeeded = each.state == WorkerState::succeeded});
   }
+  past.step_times = agent.workers_.step_times();
   return past;
 }
 
@@ -75,13 +77,14 @@ Result<std::vector<WorkerSpec>> AgentSuccession::resume(Agent& agent, TimePoint 
   // The rest bypasses the agent, which would find its lease expired since then.
   Agent::Actions done;
   for (const AgentPast::Worker& each : past.workers) {
-    const auto tell = [&](const supervisor::ProcessEvent& event) {
-      agent.workers_.handle(each.since, event, done);
+    const auto tell = [&](TimePoint at, const supervisor::ProcessEvent& event) {
+      agent.workers_.handle(at, event, done);
     };
-    tell(supervisor::Started{each.local_rank, each.pid});
-    if (each.has_succeeded) tell(supervisor::Exited{each.local_rank, {}, {}});
-    if (each.is_swept) tell(supervisor::GroupGone{each.local_rank});
+    tell(each.started, supervisor::Started{each.local_rank, each.pid});
+    if (each.has_succeeded) tell(each.since, supervisor::Exited{each.local_rank, {}, {}});
+    if (each.is_swept) tell(each.since, supervisor::GroupGone{each.local_rank});
   }
+  agent.workers_.learn(past.step_times);
   if (!agent.workers_.is_steady()) return failure("the state of its workers cannot be continued");
   agent.link_.answered(now, std::chrono::floor<link::AgentTime>(past.proof.time_since_epoch()));
   agent.link_down(now, agent::LinkDown{"the program of this agent was replaced"},

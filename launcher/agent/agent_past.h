@@ -9,6 +9,7 @@
 
 #include "launcher/agent/agent_actions.h"
 #include "launcher/plan/plan.h"
+#include "launcher/workers/heartbeat_monitor.h"
 #include "proto/clock.h"
 #include "proto/link/message.h"
 #include "proto/rank.h"
@@ -26,6 +27,7 @@ struct AgentPast {
   struct Worker {
     LocalRank local_rank{};
     int pid = 0;
+    TimePoint started{};
     TimePoint since{};           // when it was started, or when it exited
     bool has_succeeded = false;  // it has exited with 0
     bool is_swept = false;       // and what it left behind has been ended
@@ -40,6 +42,7 @@ struct AgentPast {
   std::optional<link::Members> members = {};  // the latest, if there are several cpprunds
   std::optional<link::Standby> standby = {};  // of the round, if a node hosts the coordinator
   std::vector<Worker> workers = {};
+  HeartbeatMonitor::StepTimes step_times = {};
   friend bool operator==(const AgentPast&, const AgentPast&) = default;
 };
 

@@ -20,6 +20,9 @@ inline constexpr std::chrono::nanoseconds dial_pause_max = 1s;
 // How long a master stays up so that the other nodes receive the end of the job.
 inline constexpr std::chrono::nanoseconds result_delivery_max = 5s;
 
+// The store of a job whose coordinator's program is replaced: it is copied several times.
+inline constexpr std::size_t upgraded_store_bytes_max = 64 * 1024 * 1024;
+
 // How often a killed watchdog is replaced; killing it more often than that is intentional.
 inline constexpr int watchdogs_posted_max = 16;
 // How long no worker may contact the store before cpprun suspects that the script sets up its own

@@ -526,7 +526,10 @@ void LocalWorkers::progress_seen(TimePoint now, const std::vector<ProgressSigns>
 std::vector<link::Captured> LocalWorkers::observed(TimePoint now,
                                                    const agent::WorkersObserved& event) {
   if (event.number == 0) is_observing_ = false;
-  progress_.observed(now, event.observations);
+  // A capture that failed is no sign of progress: it would put off the end of a job that hangs.
+  if (event.number == 0 || !event.observations.empty()) {
+    progress_.observed(now, event.observations);
+  }
   // Without an answer, the coordinator names this node as silent.
   if (event.number == 0 || event.observations.empty()) return {};
   return hang_reports_.reply_to_capture(event, place_.round, progress_.quiet(now));

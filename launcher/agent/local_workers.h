@@ -187,6 +187,9 @@ class LocalWorkers {
            !exit_ && !saving_ && !are_paused_ && !waits_until_;
   }
   std::vector<WorkerView> views() const { return supervisor_->workers(); }
+  TimePoint started_at(LocalRank rank) const { return pending_failures_.started_at(rank); }
+  const HeartbeatMonitor::StepTimes& step_times() const { return supervisor_->step_times(); }
+  void learn(const HeartbeatMonitor::StepTimes& times) { supervisor_->learn(times); }
 
   // The message that all of them are gone, with the readings from when the drain began.
   const link::Drained& drained() const { return drained_; }

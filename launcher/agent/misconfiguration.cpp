@@ -37,11 +37,11 @@ std::string first_few(std::vector<std::string> names) {
 
 std::string to_text(Duration silence, const std::string& sign) {
   return fmt::format(
-      "no worker has contacted the store for {:.0f} s, and {}; if the script launches its own "
-      "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT), it will wait forever: "
-      "cpprun has already started one process per rank, and hosts the store\n  hint: let the "
-      "script take RANK, LOCAL_RANK and WORLD_SIZE from the environment and call "
-      "init_process_group() without init_method, rank and world_size, or run it with python alone",
+      "no worker has contacted the store for {:.0f} s, and {}; perhaps the script starts its own "
+      "ranks (mp.spawn, init_method=\"tcp://…\", its own MASTER_PORT), which cannot work: cpprun "
+      "has already started one process per rank\n  hint: read RANK, LOCAL_RANK and WORLD_SIZE "
+      "from the environment and call init_process_group() without arguments, or run the script "
+      "with plain python",
       in_seconds(silence), sign);
 }
 
@@ -385,11 +385,11 @@ DuplicateMasterVerdict judge_rival(const Config& config, const AgentFacts& facts
                             where, answer.host, answer.job)};
   }
   const std::string job = answer.job == "none" ? "this job" : fmt::format("job \"{}\"", answer.job);
-  return {.sentence =
-              fmt::format("two masters of {}: {} (pid {}) hosts it at {}, and so does this node, "
-                          "{}; start only one of them with --node-rank=0 (or is_host=true)",
-                          job, answer.host, answer.pid, where, facts.host),
-          .same_job = true};
+  return {
+      .sentence = fmt::format("{} has two masters: {} (pid {}) at {} and this node, {}; start only "
+                              "one node with --node-rank=0 (or is_host=true)",
+                              job, answer.host, answer.pid, where, facts.host),
+      .same_job = true};
 }
 
 void SetupChecks::reached(TimePoint now, const Config& config, const AgentFacts& facts,

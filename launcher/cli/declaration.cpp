@@ -86,7 +86,7 @@ void Declaration::declare_rendezvous(Flags& flags) {
   add(flags.master_addr, "--master-addr", "HOST", host_name,
       "Address of node 0 (default: 127.0.0.1)");
   add(flags.master_port, "--master-port", "PORT", whole_number_within(0, port_max),
-      "Port on node 0 (default: 29500)");
+      "Port on node 0 (default: 29500; any free port for one node)");
   add(flags.rdzv_backend, "--rdzv-backend", "NAME", any_text,
       "How nodes find each other: static (default), c10d, etcd")
       .choices = {"static", "c10d", "etcd"};
@@ -134,7 +134,7 @@ void Declaration::declare_hosts(Flags& flags) {
 
 void Declaration::declare_workers(Flags& flags) {
   add(flags.nproc_per_node, "--nproc-per-node", "N|cpu|gpu|auto", any_text,
-      "Workers on this node (default: 1)")
+      "Workers on this node (default: 1; in batch jobs 1 per GPU)")
       .choices = {"cpu", "gpu", "auto"};
   add(flags.module, "-m,--module", "Run the script as a Python module, like python -m");
   add(flags.no_python, "--no-python", "Run the script directly, without Python; searches PATH");
@@ -175,7 +175,7 @@ void Declaration::declare_endings(Flags& flags) {
   add(flags.max_no_progress, "--max-no-progress", "N", whole_number_within(1, any_count_max),
       "End the job after N restarts in a row without progress");
   add(flags.max_host_failures, "--max-host-failures", "N[/SECONDS]", host_limit,
-      "Exclude a host after N failures (within SECONDS)");
+      "Exclude a host after N failed rounds (within SECONDS)");
   add(flags.restart_state, "--restart-state", "FILE", any_text,
       "File that keeps the number of used restarts across a requeue of the job");
   add(flags.on_failure, "--on-failure", "WHAT", any_text,
@@ -214,7 +214,7 @@ void Declaration::declare_endings(Flags& flags) {
   add(flags.events, "--events", "FILE", any_text,
       "Append events as they happen, one JSON object per line");
   add(flags.status_access, "--status-access", "WHO", any_text,
-      "Read access to the status page: none, user (default), host, network")
+      "Read access: user (default), host, network, none (no control)")
       .choices = {"none", "user", "host", "network"};
 }
 
@@ -222,7 +222,7 @@ void Declaration::declare_log_files(Flags& flags) {
   add(flags.log_dir, "--log-dir", "DIR", any_text, "Directory for log files").may_be_empty =
       true;  // torchrun treats it as the default
   add(flags.log_keep, "--log-keep", "N", whole_number_within(1, any_count_max),
-      "Keep the logs of the last N attempts (default: all)");
+      "Keep the logs of the last N rounds (default: all)");
   add(flags.log_max_bytes, "--log-max-bytes", "BYTES", log_bytes,
       "Rotate a log file at this size; the previous one is kept");
   add(flags.redirects, "-r,--redirects", "STREAMS", stream_choices,

@@ -240,8 +240,7 @@ Result<HostLimit> host_limit(const std::string& text) {
   const auto slash = text.find('/');
   const auto count = whole_number(trimmed(std::string_view(text).substr(0, slash)));
   if (!count || *count < 1) {
-    return failure(
-        fmt::format("={} is not a whole number of at least 1, such as 3 or 3/3600", text));
+    return failure(fmt::format("={} is neither N nor N/SECONDS, such as 3 or 3/3600", text));
   }
   HostLimit limit{.failures = *count};
   if (slash == std::string::npos) return limit;

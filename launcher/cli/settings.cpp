@@ -229,7 +229,7 @@ void check_monitor_interval(SettingReader& reader) {
 
 void check_exit_barrier_timeout(SettingReader& reader) {
   const auto& timeout = reader.flags().exit_barrier_timeout;
-  if (timeout.value) reader.note(timeout, " has no effect: no barrier ends a job");
+  if (timeout.value) reader.note(timeout, " has no effect: cpprun jobs end without a barrier");
 }
 
 // HIP_VISIBLE_DEVICES or CUDA_VISIBLE_DEVICES must list a device for each worker.
@@ -523,8 +523,7 @@ void read_restarts(SettingReader& reader, Config& config) {
   }
   if (config.restarts.reconfigures && config.restarts.scope == RestartScope::worker) {
     reader.report_error(on_failure,
-                        "=reconfigure is for workers of one process group, and {} for independent "
-                        "ones\n  hint: use one of them",
+                        "=reconfigure and {} exclude each other\n  hint: use one of them",
                         "--restart-scope=worker");
   }
 }
@@ -621,9 +620,10 @@ StoreWay store_way(SettingReader& reader) {
   if (*kind.value == "local") return StoreWay::local;
   if (*kind.value != "direct") {
     reader.report_error(kind,
-                        "={} is invalid; expected local (workers reach the store through cpprun on "
-                        "their node; the default with a secret, several cpprunds or etcd) or "
-                        "direct (workers connect to the master; otherwise the default)",
+                        "={} is invalid; expected local or direct\n"
+                        "  hint: local: workers reach the store through their node's cpprun "
+                        "(default with a secret, several cpprunds or etcd); direct: workers "
+                        "connect to the master (default in all other cases)",
                         *kind.value);
   }
   return StoreWay::direct;

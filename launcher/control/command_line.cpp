@@ -210,7 +210,8 @@ class ControlLine {
       take_reason(command);
       return command;
     };
-    add_for_host(CommandKind::exclude, "exclude", "Exclude a host from all jobs, or from --job",
+    add_for_host(CommandKind::exclude, "exclude",
+                 "Exclude a host from the jobs hosted here, or from --job",
                  "cpprunctl exclude node-7 --for 2h")
         .option("--for", "LENGTH",
                 "Duration: 90s, 45m, 2h, 1h30m (default: until the job ends or include)",

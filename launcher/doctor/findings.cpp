@@ -350,7 +350,7 @@ std::string sources_table(const std::vector<ExaminedHost>& hosts, const Canvas& 
          {ptrace_text(stacks)}});
   }
   if (table.rows.empty()) return {};
-  return "\nstacks of workers that hang, besides /proc:\n" +
+  return "\nsources for the stacks of hung workers, besides /proc:\n" +
          table_text(table, {.width = 0, .has_colour = canvas.has_colour});
 }
 

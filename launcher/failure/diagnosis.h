@@ -82,6 +82,8 @@ class PendingFailures {
   };
 
   void started(TimePoint now, LocalRank rank);
+  // For a worker that was started.
+  TimePoint started_at(LocalRank rank) const { return started_.at(rank); }
   // A worker's process has ended or could not be started.
   void noticed(TimePoint now, LocalRank rank);
   // That worker is started again alone. What failed until now did not end the attempt.

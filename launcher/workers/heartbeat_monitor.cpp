@@ -27,15 +27,24 @@ link::Reached reached_of(const std::vector<HeartbeatReading>& readings) {
 Duration HeartbeatMonitor::timeout() const {
   if (!terms_) return Duration::max();
   if (!terms_->automatic) return terms_->fixed;
-  const Duration step = slowest_step_ > Duration{} ? slowest_step_ : first_step_;
+  const auto& [first, slowest] = step_times_;
+  const Duration step = slowest > Duration{} ? slowest : first;
   return std::max(Duration{beat_timeout_least}, step * beat_timeout_steps);
 }
 
 void HeartbeatMonitor::started(TimePoint now, LocalRank local_rank) {
+  add(now, {.local_rank = local_rank, .started = now, .last = now});
+}
+
+void HeartbeatMonitor::remained(TimePoint now, LocalRank local_rank) {
+  add(now, {.local_rank = local_rank, .started = now, .last = now, .remained = true});
+}
+
+void HeartbeatMonitor::add(TimePoint now, Worker worker) {
   if (!terms_) return;
   // The heartbeats of the others are not read now.
   if (workers_.empty()) looked_ = now;
-  workers_.push_back({.local_rank = local_rank, .started = now, .last = now});
+  workers_.push_back(worker);
   plan(now);
 }
 
@@ -78,10 +87,13 @@ std::optional<HeartbeatMonitor::Silent> HeartbeatMonitor::heard(
 
 void HeartbeatMonitor::hear(TimePoint now, Worker& worker, const HeartbeatReading& reading) {
   if (reading.beats == worker.beats) return;
+  if (worker.remained && worker.beats == 0 && reading.last < worker.started) return;
   const TimePoint last =
       std::clamp(reading.last, worker.beats == 0 ? worker.started : worker.last, now);
   if (worker.beats == 0) {
-    first_step_ = std::max(first_step_, last - worker.started);
+    // An upgraded agent, for example, has not read the earlier heartbeats.
+    const bool is_first = !slept_ && !worker.remained;
+    if (is_first) step_times_.first = std::max(step_times_.first, last - worker.started);
   } else if (reading.beats > worker.beats) {
     const auto made = std::min<std::uint64_t>(reading.beats - worker.beats, link::figure_max);
     // The average time of the steps since the previous read. The first of them took at least as
@@ -94,7 +106,7 @@ void HeartbeatMonitor::hear(TimePoint now, Worker& worker, const HeartbeatReadin
 }
 
 void HeartbeatMonitor::learn(Duration step) {
-  slowest_step_ = std::max(slowest_step_, step);
+  step_times_.slowest = std::max(step_times_.slowest, step);
 }
 
 void HeartbeatMonitor::plan(TimePoint now) {

@@ -54,13 +54,27 @@ class HeartbeatMonitor {
     friend bool operator==(const Silent&, const Silent&) = default;
   };
 
+  // How long steps take, for --beat-timeout=auto.
+  struct StepTimes {
+    Duration first{};  // time to the first heartbeat; used until a step was seen
+    Duration slowest{};
+    friend bool operator==(const StepTimes&, const StepTimes&) = default;
+  };
+
   // No timeout: workers are not checked.
   explicit HeartbeatMonitor(std::optional<HeartbeatTimeout> timeout) : terms_(timeout) {}
 
   void started(TimePoint now, LocalRank local_rank);
+  // The worker keeps its process in a new round. What it sent before is no heartbeat of this round,
+  // in which it may wait for a long time until the others are ready.
+  void remained(TimePoint now, LocalRank local_rank);
   void ended(LocalRank local_rank);
   // All workers are being stopped.
-  void stop() { *this = HeartbeatMonitor(std::nullopt); }
+  void stop() { workers_.clear(), due_.reset(); }
+
+  const StepTimes& step_times() const { return step_times_; }
+  // Those that another monitor has seen.
+  void learn(const StepTimes& times) { step_times_ = times; }
 
   std::optional<TimePoint> next_deadline() const { return due_; }
   // Whether it is time to read the files. If so, call heard() with the readings.
@@ -78,16 +92,17 @@ class HeartbeatMonitor {
     std::uint64_t beats = 0;  // 0: no heartbeat yet
     TimePoint last{};         // last heartbeat; before the first one, the last read
     bool doubted = false;     // it was silent for too long at the last read
+    bool remained = false;    // heartbeats before `started` are of an earlier round
   };
 
+  void add(TimePoint now, Worker worker);
   void learn(Duration step);
   void hear(TimePoint now, Worker& worker, const HeartbeatReading& reading);
   void plan(TimePoint now);
 
   std::optional<HeartbeatTimeout> terms_;
   std::vector<Worker> workers_;  // the live workers
-  Duration first_step_{};        // time to the first heartbeat; used until a step was seen
-  Duration slowest_step_{};
+  StepTimes step_times_;
   TimePoint looked_{};
   bool slept_ = false;  // the read came late, so its result is ignored
   std::optional<TimePoint> due_;

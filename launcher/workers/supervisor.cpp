@@ -26,7 +26,7 @@ EndPolicy end_policy_of(const Config& config) {
 
 Supervisor::Supervisor(std::vector<WorkerSpec> specs, EndPolicy policy,
                        std::optional<HeartbeatTimeout> beat_timeout)
-    : policy_(policy), beat_timeout_(beat_timeout), beats_(beat_timeout) {
+    : policy_(policy), beats_(beat_timeout) {
   for (auto& spec : specs) {
     Outcome outcome;
     outcome.local_rank = spec.local_rank;
@@ -55,7 +55,7 @@ Supervisor::Actions Supervisor::resume(TimePoint now, RoundNumber round,
   round_ = round;
   first_failure_.reset();
   drain_reason_.clear();
-  beats_ = HeartbeatMonitor(beat_timeout_);
+  beats_.stop();
   Actions actions;
   for (std::size_t at = 0; at < workers_.size(); ++at) {
     Worker& worker = workers_[at];
@@ -67,10 +67,11 @@ Supervisor::Actions Supervisor::resume(TimePoint now, RoundNumber round,
     worker.outcome.local_rank = worker.spec.local_rank;
     worker.outcome.rank = worker.spec.rank;
     if (worker.is_pending) continue;
-    beats_.started(now, worker.spec.local_rank);
+    beats_.remained(now, worker.spec.local_rank);
     actions.emplace_back(TakePlace{worker.spec});
   }
   sweep_before_start(actions);
+  if (std::ranges::any_of(workers_, &Worker::is_pending)) deadline_ = now + bounds::kill_timeout;
   return actions;
 }
 
@@ -81,9 +82,23 @@ void Supervisor::sweep_before_start(Actions& actions) {
     actions.emplace_back(SweepNode{});
     return;
   }
+  deadline_.reset();
   for (Worker& each : workers_) {
     if (std::exchange(each.is_pending, false)) actions.emplace_back(Spawn{each.spec});
   }
+}
+
+// A process that a worker left behind ignores SIGKILL, because it is stuck in the kernel, or is
+// another user's.
+void Supervisor::end_wait_for_starts(TimePoint now, Actions& actions) {
+  const auto predecessor = std::ranges::find_if(workers_, &Worker::awaits_gone);
+  if (predecessor == workers_.end()) {
+    needs_sweep_ = false;
+    return sweep_before_start(actions);
+  }
+  const std::string rank = std::to_string(predecessor->spec.rank.value);
+  begin_drain(now, "a process of the previous rank " + rank + " ignores SIGKILL", SIGTERM, actions);
+  go_on_if_gone(now, actions);
 }
 
 std::vector<WorkerSpec> Supervisor::with_files_of_remaining(std::vector<WorkerSpec> specs) const {
@@ -132,6 +147,11 @@ Supervisor::Actions Supervisor::advance(TimePoint now) {
     case Phase::waiting:
       break;
     case Phase::running:
+      if (std::ranges::any_of(workers_, &Worker::is_pending)) {
+        end_wait_for_starts(now, actions);
+        break;
+      }
+      [[fallthrough]];
     case Phase::killing:
       give_up_the_rest();
       go_on_if_gone(now, actions);

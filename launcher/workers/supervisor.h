@@ -433,6 +433,8 @@ class Supervisor {
   bool is_steady() const { return phase_ == Phase::running && all(Life::alive); }
   // In order of local rank.
   std::vector<WorkerView> workers() const;
+  const HeartbeatMonitor::StepTimes& step_times() const { return beats_.step_times(); }
+  void learn(const HeartbeatMonitor::StepTimes& times) { beats_.learn(times); }
 
  private:
   enum class Phase {
@@ -525,6 +527,7 @@ class Supervisor {
   void wait_if_all_left(TimePoint now, Actions& actions);
   void begin_waiting(Actions& actions);
   void sweep_before_start(Actions& actions);
+  void end_wait_for_starts(TimePoint now, Actions& actions);
   void dump_stacks(TimePoint now, Actions& actions);
   void begin_killing(TimePoint now, bool at_once, Actions& actions);
   void give_up_the_rest();
@@ -547,7 +550,6 @@ class Supervisor {
   EndPolicy policy_;
   PhaseOf<Phase> phase_{Phase::idle, steps};
   RoundNumber round_{};
-  std::optional<HeartbeatTimeout> beat_timeout_;
   HeartbeatMonitor beats_;  // while running
   TimePoint ending_since_{};
   int drain_signal_ = 0;

@@ -474,7 +474,7 @@ std::string SecureChannel::why_not_taken(unsigned long error) const {
         secret_id_);
   }
   if (alert == SSL_AD_HANDSHAKE_FAILURE) {
-    return fmt::format("wrong secret: the server does not have \"{}\"", secret_id_);
+    return fmt::format("wrong secret: the server has no secret with the id \"{}\"", secret_id_);
   }
   // OpenSSL before 3.5 sends the first, OpenSSL 3.5 and RFC 8446 the second.
   if (alert == SSL_AD_ILLEGAL_PARAMETER || alert == SSL_AD_DECRYPT_ERROR) {

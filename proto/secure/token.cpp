@@ -155,7 +155,7 @@ Result<TokenTerms> check_token(const OpenSsl& openssl, const Secrets& secrets,
                                length_text(now_seconds - terms.expiry_unix_seconds)));
   }
   if (use.purpose == TokenPurpose::control && terms.purpose != TokenPurpose::control) {
-    return failure("the token gives read access only, and this is a command");
+    return failure("this command needs control access, and the token gives only read access");
   }
   if (!terms.job.empty() && terms.job != use.job) {
     return failure(fmt::format("the token is for job \"{}\" only", plain_line(terms.job)));

@@ -636,11 +636,11 @@ void limit(Evidence& evidence) {
   cut(evidence.unread, unread_max - 2, ignored);
   if (!without_stack.empty()) {
     evidence.unread.push_back(
-        {"stack omitted: the node has too many different ones", std::move(without_stack)});
+        {"stack omitted: too many different stacks on this node", std::move(without_stack)});
   }
   if (!without_position.empty()) {
-    evidence.unread.push_back(
-        {"positions omitted: the node has too many different ones", std::move(without_position)});
+    evidence.unread.push_back({"positions omitted: too many different positions on this node",
+                               std::move(without_position)});
   }
   unite(evidence.unread);
 }

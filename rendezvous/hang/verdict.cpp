@@ -548,9 +548,10 @@ std::optional<Verdict> Judge::mismatch() const {
     const std::string sentence =
         by_operation
             ? fmt::format(
-                  "ranks call different operations as number {} of {}: {} {} {}{}, {} {} {}{}",
-                  operation.number, operation.group, named(odd), verb(odd, "calls", "call"), what,
-                  site, counted(most), verb(most, "calls", "call"), usual, site_of(most.first()))
+                  "ranks called different operations at position {} of {}: {} called {}{}, {} "
+                  "called {}{}",
+                  operation.number, operation.group, named(odd), what, site, counted(most), usual,
+                  site_of(most.first()))
             : fmt::format("shapes differ in {}: {} {} {}{}, {} {} {}", title_of(operation),
                           named(odd), verb(odd, "has", "have"), what, site, counted(most),
                           verb(most, "has", "have"), usual);
@@ -590,9 +591,11 @@ std::optional<Verdict> Judge::outside() const {
     if (cluster.activity >= Activity::collective) continue;
     const RankSet ranks = without(cluster.ranks, waiting);
     if (ranks.empty() || cluster_of(ranks.first()) == nullptr) continue;
+    const std::string waits = waiting_text();
+    const bool has_comma = waits.find(", such as ") != std::string::npos;
     return Verdict{.kind = pending_.empty() ? Kind::odd_one_out : Kind::missing,
-                   .sentence = fmt::format("{}; {} {} not: {}", waiting_text(), named(ranks),
-                                           verb(ranks, "does", "do"), acts(ranks)),
+                   .sentence = fmt::format("{}{} for {}, which {}", waits, has_comma ? "," : "",
+                                           named(ranks), clause_of(cluster, ranks.count() != 1)),
                    .rank = ranks.first()};
   }
   return std::nullopt;

@@ -66,14 +66,24 @@ void HangWatch::heard(TimePoint now, LinkId link, const link::Heartbeat& beat, c
   if (beat.timed_out) timed_out(now, round, actions);
   if (beat.quiet > Duration{} && beat.hang_timeout > Duration{}) {
     quiet_.insert_or_assign(link, Quiet{now - beat.quiet, beat.hang_timeout, now});
-    // Which nodes are here, and since when each is quiet, is computed only when it is due.
-    const bool may_be_all = quiet_.size() >= round.count(Member::State::running);
-    if (may_be_all && !due_ && !told_until_) due_ = std::max(now, next_look_);
+    consider(now, round);
   } else if (quiet_.erase(link) > 0) {
     due_.reset();
     is_noted_ = false;
     if (gathering_) gathering_->is_for_hang = false;
   }
+}
+
+// Which nodes are here, and since when each is quiet, is computed only when it is due.
+void HangWatch::consider(TimePoint now, const Round& round) {
+  const bool may_be_all = quiet_.size() >= round.count(Member::State::running);
+  if (may_be_all && !due_ && !told_until_) due_ = std::max(now, next_look_);
+}
+
+// A node in the coordinator's own process reports again only when something changes.
+void HangWatch::succeeded(TimePoint now, const Round& round) {
+  follow(round);
+  if (!quiet_.empty()) consider(now, round);
 }
 
 std::optional<HangWatch::Quiet> HangWatch::quiet(const Round& round, TimePoint confirmed) const {

@@ -53,6 +53,8 @@ class HangWatch {
              Actions& actions);
   // The node uses another link from now on, and may have missed what was sent on the old one.
   void moved(LinkId from, LinkId to, const Round& round, Actions& actions);
+  // The node's workers have exited with 0: only the others have to be quiet.
+  void succeeded(TimePoint now, const Round& round);
   // The node is lost or has no workers left, so it does not reply.
   void left(TimePoint now, LinkId link, const Round& round, Actions& actions);
   // Asks all nodes for evidence, for an operator; the round is sealed. Returns the number of the
@@ -84,6 +86,7 @@ class HangWatch {
   };
 
   void follow(const Round& round);
+  void consider(TimePoint now, const Round& round);
   // Since when no node has made progress; nothing if one does, is not checked, or may have done so
   // without being heard since `confirmed`.
   std::optional<Quiet> quiet(const Round& round, TimePoint confirmed = TimePoint::min()) const;

@@ -240,7 +240,7 @@ void Job::hear(TimePoint now, LinkId link, const link::Message& message, Actions
             rounds_.failed(now, link, m, nodes_, actions);
           },
           [&](const link::Succeeded& m) {
-            if (is_current(m.round)) rounds_.succeeded(now, link, nodes_, actions);
+            if (is_current(m.round)) succeeded(now, link, actions);
           },
           [&](const link::Drained& m) {
             if (!is_current(m.round)) return;
@@ -563,6 +563,11 @@ CommandResult Job::capture(TimePoint now, const OperatorCommand& command, Action
   return {Kind::done,
           fmt::format("capturing the stacks of {} worker{} of round {} (capture {})", workers,
                       workers == 1 ? "" : "s", round().number().value, number)};
+}
+
+void Job::succeeded(TimePoint now, LinkId link, Actions& actions) {
+  rounds_.succeeded(now, link, nodes_, actions);
+  if (round().phase() == Round::Phase::sealed) hangs_.succeeded(now, round());
 }
 
 void Job::noticed(TimePoint now, const Member& member, const std::string& notice,

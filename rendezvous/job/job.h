@@ -159,6 +159,7 @@ class Job {
   CommandResult save(TimePoint now, int signal, Actions& actions);
   // A preemption notice: the node will be taken away soon. All workers save while it is still
   // there.
+  void succeeded(TimePoint now, LinkId link, Actions& actions);
   void noticed(TimePoint now, const Member& member, const std::string& notice, Actions& actions);
   CommandResult capture(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult drain(TimePoint now, const OperatorCommand& command, Actions& actions);

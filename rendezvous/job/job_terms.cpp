@@ -103,8 +103,8 @@ std::optional<std::string> join_check(const JobTerms& terms, const Round& round,
   if (join.after != RoundNumber{} && !join.idle) {
     // Its workers may be alive while other nodes have their ranks: it must not join as it is.
     return fmt::format(
-        "{} tries to resume round {}, which this master is not running: the node was lost after "
-        "{} s without a response, or this is a different master",
+        "{} tries to resume round {}, which this coordinator does not run; either the node was "
+        "declared lost (silent for {} s), or it reached another master",
         join.host, join.after.value, in_seconds(lease));
   }
   if (join.done && join.after.value > round.number().value) return unknown_round_of(join);

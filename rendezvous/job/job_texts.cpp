@@ -53,8 +53,8 @@ std::string with_host_of_address(std::string message, const Round& round) {
 
 std::string second_master_text(const link::WhoHosts& other, const std::string& peer) {
   return fmt::format(
-      "two masters of {}: {} (pid {}, {}) hosts it, and so does this machine; start only one of "
-      "them with --node-rank=0 (or is_host=true)",
+      "{} has two masters: {} (pid {}) at {} and this node; start only one node with "
+      "--node-rank=0 (or is_host=true)",
       quoted_job(other.job), other.host, other.pid, peer);
 }
 

@@ -161,7 +161,7 @@ TEST_CASE("the supervisor of a node's rendezvous process is killed, and the node
   CHECK(run({"/bin/sh", "-c",
              "kill -9 $(pgrep -x job-supervisor -P " + std::to_string(only->pid()) + ")"})
             .code == 0);
-  only->expect_err("the supervisor of this node's rendezvous process");
+  only->expect_err("the supervisor of its rendezvous process");
   only->signal(SIGTERM);
   CHECK(only->wait().code == 143);
   site.end();

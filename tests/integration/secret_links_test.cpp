@@ -158,7 +158,7 @@ TEST_CASE("both sides report whose secret is wrong, and how") {
   };
   const Case diagnostics[] = {
       {blue, red, "wrong secret: the client has \"red\", and the server has \"blue\"",
-       "wrong secret: the server does not have \"red\""},
+       "wrong secret: the server has no secret with the id \"red\""},
       {blue, other_blue, "wrong secret: both sides have the id \"blue\", but with different keys",
        "wrong secret: both sides have the id \"blue\", but with different keys"},
       {"", blue, "the client uses a secret, but the server has none",
@@ -274,7 +274,8 @@ TEST_CASE("owners at one daemon neither join nor see each other's jobs, and admi
   const auto unidentified =
       run({from_build("CPPRUNCTL"), "--address=" + address, "ls"}, unknown.options());
   CHECK(unidentified.code != 0);
-  CHECK(contains(unidentified.err, "wrong secret: the server does not have \"mallory\""));
+  CHECK(
+      contains(unidentified.err, "wrong secret: the server has no secret with the id \"mallory\""));
   CHECK_FALSE(contains(running.err(), "stop"));
 
   Command waits({from_build("CPPRUNCTL"), "--address=" + address, "wait", "train"},

@@ -10,7 +10,7 @@
 //   fail_first CODE  ends with CODE unless the job was restarted
 //   say_place        says MASTER_ADDR, and where the master is
 //   only R           the rest is for rank R alone
-//   await FIFO       waits until a process writes there
+//   await FIFO       waits until a process opens it for writing
 //   forget           closes its connection, and makes another for what follows
 
 #include <chrono>

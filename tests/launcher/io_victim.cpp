@@ -122,7 +122,7 @@ int launcher(const char* self, const std::string& token) {
   auto watchdog = cpprun::io::Watchdog::start(job_processes);
   if (!watchdog) return 9;
   asio::io_context context;
-  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}},
+  cpprun::io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto, auto) {}},
                                         {watchdog->pid()},
                                         {.open_files = {}, .job_processes = job_processes});
   cpprun::WorkerSpec spec;

@@ -79,6 +79,12 @@ check_wheel() {
   said=$(cd "$check_root" && in_venv "$venv" python -c 'import cpprun; cpprun.beat(1)
 cpprun.run(["--standalone", "--nproc-per-node=2", "train.py"])')
   both_ranks "$said" "cpprun.run() from Python"
+  said=$(cd "$check_root" && env -u CPPRUN_STORE_LIBRARY PATH="$venv/bin:$PATH" python -c '
+import cpprun.store as store
+with store.Server() as server, store.Client("127.0.0.1", server.port) as client:
+    client.set("greeting", b"hello")
+    print(client.get("greeting").decode(), store._find_library())')
+  [[ $said == "hello $venv"* ]] || stop "wheel: the store of the package does not work: $said"
   said=$(in_venv "$venv" pip show cpprun)
   grep -q '^Requires: *$' <<<"$said" || stop "wheel: something is required: $said"
   if [[ -n $libtorch ]]; then

@@ -143,7 +143,7 @@ TEST_CASE("a wrong secret is reported to both sides") {
   exchange(unknown.client, unknown.server);
   CHECK(unknown.server.reason() ==
         "wrong secret: the client has \"red\", and the server has \"blue\"");
-  CHECK(unknown.client.reason() == "wrong secret: the server does not have \"red\"");
+  CHECK(unknown.client.reason() == "wrong secret: the server has no secret with the id \"red\"");
   CHECK(unknown.server.take_heard().empty());
 
   Pair differing(client_of(secret_named("blue", 1)), server_of({secret_named("blue", 2)}));

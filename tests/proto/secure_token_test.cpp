@@ -81,7 +81,8 @@ TEST_CASE("a read token gives no control access, and a control token includes re
   const auto reads = token_of({.purpose = TokenPurpose::read, .expiry_unix_seconds = expiry});
   const auto orders = token_of({.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry});
   CHECK(answer(reads, to_read) == "good");
-  CHECK(answer(reads, to_order) == "the token gives read access only, and this is a command");
+  CHECK(answer(reads, to_order) ==
+        "this command needs control access, and the token gives only read access");
   CHECK(answer(orders, to_order) == "good");
   CHECK(answer(orders, to_read) == "good");
 }

@@ -30,7 +30,7 @@ constexpr std::array speakers = {
     Speaker{"proto/text.cpp", "connection refused"},
     Speaker{"proto/text.cpp", "; check the address"},
     Speaker{"rendezvous/job/job_terms.cpp"},
-    Speaker{"rendezvous/job/job_texts.cpp", "two masters of"},
+    Speaker{"rendezvous/job/job_texts.cpp", "… has two masters"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this master runs job"},
     Speaker{"rendezvous/coordinator/coordinator.cpp", "this daemon"},
     Speaker{"rendezvous/coordinator/job_table.cpp", "job \"…\" was dropped"},

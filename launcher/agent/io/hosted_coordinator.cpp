@@ -199,6 +199,13 @@ std::optional<std::string> HostedCoordinator::objection_to_upgrade() const {
   if (standby_)
     return "this node is the standby of the coordinator; only other nodes can be upgraded";
   if (retired_) return "this node has hosted the job before, and may lead it again";
+  // No heartbeat is answered while the store is copied.
+  const std::uint64_t held = leader_ ? leader_->store_bytes() : 0;
+  if (held > bounds::upgraded_store_bytes_max) {
+    constexpr std::uint64_t mebibyte = 1024 * 1024;
+    return fmt::format("the job's store holds {} MiB, and an upgrade can keep at most {} MiB",
+                       held / mebibyte, bounds::upgraded_store_bytes_max / mebibyte);
+  }
   return std::nullopt;
 }
 

@@ -279,9 +279,9 @@ class RendezvousSupervisor {
       say(messages_.message(
           LogLevel::error,
           fmt::format(
-              "the rendezvous process of this node {}, {} times in a row; giving up\n"
-              "  hint: the job runs as long as another node hosts it; see the messages above for "
-              "the cause, and start this node again",
+              "the rendezvous process of this node {}, {} times in a row; giving up; the job "
+              "continues while another node can host it\n"
+              "  hint: fix the cause shown above, then restart cpprun on this node",
               what, restarts_)));
       return false;
     }

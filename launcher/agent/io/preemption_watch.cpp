@@ -204,7 +204,8 @@ Result<PreemptionNotice> slurm_notice(std::string_view lead, const Environment& 
   if (!at) {
     return failure(
         "error: --preemption-notice=slurm: SLURM_JOB_END_TIME is not set, so the end of the job is "
-        "not known\n  hint: Slurm 22.05 and later set it; else use #SBATCH --signal=USR1@120");
+        "not known\n  hint: use Slurm 22.05 or later, or remove the flag and add #SBATCH "
+        "--signal=USR1@120");
   }
   notice.slurm_end = *at;
   return notice;

@@ -348,14 +348,29 @@ Result<UpgradeState> Runtime::state_now() {
 void Runtime::upgrade(std::uint64_t number) {
   // A command that is repeated while its reply is on the way has the same result.
   if (std::exchange(upgrade_number_, number)) return;
-  const auto state = state_now();
-  if (!state) return refuse_upgrade(number, state.error().reason);
-  upgrade_.check(own_program(), inputs_.origin, upgrade_state_bytes(*state),
-                 [this](const Result<std::string>& version) { checked(version); });
+  upgrade_asked_ = boot_now();
+  try {
+    const auto state = state_now();
+    if (!state) return refuse_upgrade(number, state.error().reason);
+    upgrade_.check(own_program(), inputs_.origin, upgrade_state_bytes(*state),
+                   [this](const Result<std::string>& version) { checked(version); });
+  } catch (const std::bad_alloc&) {
+    refuse_upgrade(number, "out of memory");
+  }
 }
 
 void Runtime::checked(const Result<std::string>& version) {
   if (!version) return refuse_upgrade(*upgrade_number_, version.error().reason);
+  // While the new program starts again, this node sends and answers no heartbeat.
+  const Duration took = boot_now() - upgrade_asked_;
+  const Duration lease = inputs_.config.lease();
+  if (inputs_.config.nodes_max > 1 && took >= lease) {
+    return refuse_upgrade(
+        *upgrade_number_,
+        fmt::format("starting the new version took {:.1f} s, and nodes are lost after {:.1f} s "
+                    "without a response",
+                    in_seconds(took), in_seconds(lease)));
+  }
   upgrade_is_due_ = true;
   context_.stop();
 }
@@ -371,14 +386,21 @@ void Runtime::execute_upgrade() {
     int handled = 0;
     while (handled < handlers_max && context_.poll_one() > 0) ++handled;
     tell_kept();
-    const auto state = state_now();
-    why = state ? "" : state.error().reason;
-    if (state) {
-      notices_.reset();  // its process would outlive this program
-      why = AgentUpgrade::execute(own_program(), inputs_.origin, *state);
-      watch_for_notice();
+    bool is_tried = false;
+    try {
+      const auto state = state_now();
+      why = state ? "" : state.error().reason;
+      is_tried = state.has_value();
+      if (is_tried) {
+        notices_.reset();  // its process would outlive this program
+        why = AgentUpgrade::execute(own_program(), inputs_.origin, *state);
+      }
+    } catch (const std::bad_alloc&) {
+      why = "out of memory";
+      is_tried = true;
     }
-    if (state || exit_code_ || context_.stopped()) break;
+    if (is_tried) watch_for_notice();
+    if (is_tried || exit_code_ || context_.stopped()) break;
     context_.run_for(pause);
   }
   refuse_upgrade(*upgrade_number_, why);
@@ -506,11 +528,12 @@ void Runtime::replace_watchdog() {
 void Runtime::rendezvous_ended() {
   if (exit_code_) return;
   publish(events::CoordinatorNoted{
-      .text = fmt::format("the supervisor of this node's rendezvous process (pid {}) exited; this "
-                          "node can no longer host the job",
-                          inputs_.rendezvous_pid),
+      .text = fmt::format(
+          "this node can no longer host the job: the supervisor of its rendezvous process (pid {}) "
+          "exited; the job continues while another node can host it",
+          inputs_.rendezvous_pid),
       .level = LogLevel::warning,
-      .hint = "\n  hint: the job runs as long as another node hosts it; start this node again"});
+      .hint = "\n  hint: restart cpprun on this node when the job allows it"});
 }
 
 // To all listeners. The event file has an event before the console.
@@ -597,8 +620,9 @@ void Runtime::perform(const agent::Action& action) {
 void Runtime::stand_by(const agent::StandBy& action) {
   const auto port = hosted_.stand_by(action.record);
   if (port) return post(agent::StandsBy{action.round, *port});
-  warn("this node cannot continue the job if its master is lost (--standby): " +
-       port.error().reason);
+  warn(fmt::format(
+      "this node cannot be the standby: {}; if the master is lost in this round, the job ends",
+      port.error().reason));
 }
 
 void Runtime::step_down() {

@@ -121,6 +121,7 @@ class Runtime {
   AsyncTask error_file_;      // for the parent of cpprun
   AgentUpgrade upgrade_;
   std::optional<std::uint64_t> upgrade_number_;  // of the upgrade under way
+  TimePoint upgrade_asked_{};
   bool upgrade_is_due_ = false;                  // the program was checked
   Driver<Agent> agent_;
 

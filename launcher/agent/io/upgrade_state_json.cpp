@@ -43,13 +43,17 @@ struct StateFormat {
     f("local_store_port", m.local_store_port);
   }
   void fields(auto& f, Of<AgentPast::Worker> auto& m) const {
-    f("local_rank", m.local_rank), f("pid", m.pid), f("since", m.since);
+    f("local_rank", m.local_rank), f("pid", m.pid), f("started", m.started);
+    f("since", m.since);
     f("has_succeeded", m.has_succeeded), f("is_swept", m.is_swept);
+  }
+  void fields(auto& f, Of<HeartbeatMonitor::StepTimes> auto& m) const {
+    f("first", m.first), f("slowest", m.slowest);
   }
   void fields(auto& f, Of<AgentPast> auto& m) const {
     f("master", m.master), f("up", m.up), f("proof", m.proof), f("sealed", m.sealed);
     f("sealed_at", m.sealed_at), f("members", m.members), f("standby", m.standby);
-    f("workers", m.workers);
+    f("workers", m.workers), f("step_times", m.step_times);
   }
   void fields(auto& f, Of<Watchdog::Carried> auto& m) const {
     f("pid", m.pid), f("pipe", m.pipe), f("fired", m.fired), f("directories", m.directories);
@@ -138,6 +142,7 @@ struct StateFormat {
   // Values with a form of their own.
 
   static json write(const TimePoint& value) { return value.time_since_epoch().count(); }
+  static json write(const Duration& value) { return value.count(); }
   static json write(const WallTime& value) { return value.time_since_epoch().count(); }
   static json write(const link::Sealed& value) { return link::encode(value); }
   static json write(const link::Members& value) { return link::encode(value); }
@@ -153,6 +158,9 @@ struct StateFormat {
 
   static void read(const char*, const json& said, TimePoint& value) {
     value = TimePoint{Duration{said.get<std::int64_t>()}};
+  }
+  static void read(const char*, const json& said, Duration& value) {
+    value = Duration{said.get<std::int64_t>()};
   }
   static void read(const char*, const json& said, WallTime& value) {
     value = WallTime{WallTime::duration{said.get<std::int64_t>()}};

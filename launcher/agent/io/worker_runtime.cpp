@@ -231,8 +231,8 @@ WorkerProcesses::Callbacks WorkerRuntime::callbacks_of_processes() {
             tell(supervisor::Exited{rank, status, wall_now()});
           },
       .group_gone =
-          [this](LocalRank rank) {
-            watchdog_.remove_group(pid_of(rank));
+          [this](LocalRank rank, int pid) {
+            watchdog_.remove_group(pid);
             pump_.close(rank);
             tell(supervisor::GroupGone{rank});
           },
@@ -302,7 +302,9 @@ void WorkerRuntime::work(const agent::Work& action) {
       Overloaded{
           [this](const supervisor::Spawn& m) { spawn(m.spec); },
           [this](const supervisor::TakePlace& m) {
-            rounds_.place(m.spec.local_rank, place_message(m.spec, round_));
+            if (rounds_.place(m.spec.local_rank, place_message(m.spec, round_))) return;
+            // It has closed its connection meanwhile, and would wait without an end.
+            processes_->signal_main(m.spec.local_rank, SIGTERM);
           },
           [this](const supervisor::LeaveRound& m) {
             if (rounds_.send(m.local_rank, broken_message(m.round))) return;

@@ -401,8 +401,9 @@ int upgrade_node(const FoundJob& job, const NodeView& node, ControlOptions optio
   if (!ended->error.empty()) {
     return give_up({fmt::format("{} was not upgraded: {}", name, plain_line(ended->error))});
   }
-  const auto text = fmt::format("{} runs {}; no program ran for {:.0f} ms", name,
-                                plain_line(ended->version), 1000 * ended->took);
+  const auto text =
+      fmt::format("{} runs {}; cpprun was down for {:.0f} ms; workers were not interrupted", name,
+                  plain_line(ended->version), 1000 * ended->took);
   print(options.as_json ? said_json(text) : text + "\n");
   return control_code::done;
 }

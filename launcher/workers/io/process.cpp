@@ -212,9 +212,10 @@ class WorkerProcesses::Impl {
       const bool is_spared = std::ranges::find(spared_, pid) != spared_.end();
       if (!leader(pid) && !is_spared && is_ours(pid)) spared_.push_back(pid);
     }
-    reap(found->second->pid);
+    const int pid = found->second->pid;
+    reap(pid);
     workers_.erase(found);
-    asio::post(context_, [this, local_rank] { callbacks_.group_gone(local_rank); });
+    asio::post(context_, [this, local_rank, pid] { callbacks_.group_gone(local_rank, pid); });
     reap_orphans();
   }
 
@@ -333,9 +334,9 @@ class WorkerProcesses::Impl {
     const bool only_zombies =
         !empty && pause >= bounds::sweep_look_max && !group_has_living(worker->pid);
     if (empty || only_zombies) {
-      asio::post(context_, [this, local_rank] {
+      asio::post(context_, [this, local_rank, pid = worker->pid] {
         --sweeps_;
-        callbacks_.group_gone(local_rank);
+        callbacks_.group_gone(local_rank, pid);
       });
       return;
     }

@@ -45,7 +45,7 @@ class WorkerProcesses {
   // Called from the event loop, never from inside a call of this class.
   struct Callbacks {
     std::function<void(LocalRank, link::ExitStatus)> exited;
-    std::function<void(LocalRank)> group_gone;
+    std::function<void(LocalRank, int pid)> group_gone;
     std::function<void(std::vector<TreeProcess>)> tree_seen = {};  // see watch_tree()
     std::function<void(int pid)> spared_ended = {};                // a spared child has exited
     std::function<void(const std::string& text, LogLevel level)> note = {};  // about warm workers

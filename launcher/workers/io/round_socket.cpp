@@ -50,10 +50,12 @@ Result<void> RoundSocket::open(const std::string& path) {
   return {};
 }
 
-void RoundSocket::place(LocalRank local_rank, std::string message) {
+bool RoundSocket::place(LocalRank local_rank, std::string message) {
   const auto client = client_of(local_rank);
-  if (client && !send_to(*client, message)) drop(client);
+  const bool is_sent = client && send_to(*client, message);
+  if (client && !is_sent) drop(client);
   places_[local_rank] = std::move(message);
+  return is_sent;
 }
 
 bool RoundSocket::send(LocalRank local_rank, const std::string& message) {

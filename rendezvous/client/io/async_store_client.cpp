@@ -433,6 +433,12 @@ void AsyncStoreClient::Impl::dispatch(const std::shared_ptr<AsyncStoreClient>& s
       // What was received is incomplete. This text needs no memory.
       requests_.end({{"out of memory"}, Code::no_memory});
       settle();
+      // Those whose results were lost.
+      for (const auto& [id, done] : callbacks_) {
+        const auto is_it = [id = id](const Ended& each) { return each.first == id; };
+        if (watches_.contains(id) || std::ranges::any_of(ended_, is_it)) continue;
+        ended_.emplace_back(id, tl::unexpected(StoreError{{"out of memory"}, Code::no_memory}));
+      }
     }
     if (!call_back(self) || !call_watchers(self)) return;
   }

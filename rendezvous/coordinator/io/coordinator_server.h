@@ -125,6 +125,8 @@ class CoordinatorServer : public ReplicatedCoordinator {
   void kept(CommitSource source, std::uint64_t through) override;
   StoreLogs& logs() override { return logs_; }
 
+  // What the stores of all jobs hold.
+  std::uint64_t store_bytes() const { return connections_.accounting().bytes_held(); }
   // With `options.only`, for another program in this process: what it needs to continue. Nothing if
   // a request of a store client is half done, or if a command is still to be answered: retry.
   std::optional<CarriedCoordinator> carried();

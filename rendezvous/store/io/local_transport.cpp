@@ -186,6 +186,7 @@ StoreResult<std::size_t> LocalTransport::send(std::string_view bytes, TimePoint 
 }
 
 StoreResult<std::size_t> LocalTransport::receive(std::span<char> into, TimePoint deadline) {
+  OpenStore::Removed removed;  // released after the mutex
   auto lock = store_->enter();
   if (!lock) return tl::unexpected(std::move(lock.error()));
   const std::shared_ptr<Stream> stream =
@@ -196,6 +197,10 @@ StoreResult<std::size_t> LocalTransport::receive(std::span<char> into, TimePoint
   // More than one turn may be necessary, and there need not be another thread that serves.
   while (!has_news() && !store_->connections_->is_idle() && Clock::now() < deadline) {
     store_->help();
+    if (!store_->is_closing_) continue;
+    // By the callback that admits clients. There need not be another thread that closes it.
+    removed = store_->close_now();
+    return closed();
   }
   if (!stream->changed.wait_until(*lock, deadline, has_news))
     return failure(Code::timeout, "no response");

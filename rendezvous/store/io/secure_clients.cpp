@@ -141,7 +141,7 @@ void SecureClients::adopt(FileDescriptor socket, const PeerAddress& peer, std::s
     // The oldest makes room: it has had more time than the others.
     const auto oldest = std::ranges::find_if(
         clients_, [](const auto& each) { return each.second->deadline_.has_value(); });
-    end(oldest->first, "it has not proved yet that it has the secret, and others wait");
+    end(oldest->first, "not authenticated yet, and other clients are waiting");
   }
   const std::uint64_t number = ++last_number_;
   const auto client =

@@ -61,6 +61,27 @@ TEST_CASE("heartbeats tell how long no worker has made progress") {
   CHECK(said<link::Heartbeat>(seen)[0].quiet == 0s);
 }
 
+TEST_CASE("a capture that fails is no progress of a worker that computes") {
+  Stage stage(false, watching());
+  stage.run();
+  std::vector<link::Heartbeat> beats;
+  for (int second = 1; second < 15; ++second) {
+    const TimePoint now = t0 + second * 1s;
+    const auto actions = stage.agent.advance(now);
+    stage.answered(now);
+    for (const auto& beat : said<link::Heartbeat>(actions)) beats.push_back(beat);
+    if (second == 10) {
+      stage.heard(now, link::Capture{first, 4});
+      stage.agent.handle(now, agent::WorkersObserved{4, {}});
+    }
+    if (all<agent::ReadProgress>(actions).empty()) continue;
+    const ProgressSigns signs{.local_rank = LocalRank{0}, .cpu = second * 1s};
+    stage.agent.handle(now, agent::ProgressSeen{{signs}});
+  }
+  REQUIRE_FALSE(beats.empty());
+  CHECK(beats.back().quiet > 12s);
+}
+
 TEST_CASE("without --hang-timeout nothing is read") {
   Stage stage;
   stage.run();

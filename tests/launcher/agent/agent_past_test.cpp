@@ -72,7 +72,7 @@ TEST_CASE("the next agent dials at once, and resumes its seat with nothing start
   const AgentPast past = past_of(before);
   CHECK(past.sealed == seat());
   REQUIRE(past.workers.size() == 2);
-  CHECK(past.workers[1] == AgentPast::Worker{LocalRank{1}, 101, t0 + 1s});
+  CHECK(past.workers[1] == AgentPast::Worker{LocalRank{1}, 101, t0 + 1s, t0 + 1s});
   Next next(t0 + 6s, past);
   CHECK(next.specs.size() == 2);
   CHECK(next.agent.next_deadline() == t0 + 6s);

@@ -53,8 +53,8 @@ TEST_CASE("a second master of the same job is an error") {
   const auto verdict = judge({.job = "j", .host = "alpha", .pid = 7});
   CHECK(verdict.same_job);
   CHECK(verdict.sentence ==
-        "two masters of job \"j\": alpha (pid 7) hosts it at 10.0.0.6:29500, and so does this "
-        "node, beta; start only one of them with --node-rank=0 (or is_host=true)");
+        "job \"j\" has two masters: alpha (pid 7) at 10.0.0.6:29500 and this node, beta; start "
+        "only one node with --node-rank=0 (or is_host=true)");
 }
 
 TEST_CASE("another job's master and a daemon are reported, and do not end this job") {

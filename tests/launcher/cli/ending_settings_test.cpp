@@ -176,7 +176,7 @@ TEST_CASE("free restart codes, the limit without progress and the host limit are
         HostLimit{.failures = 3});
   CHECK(diagnostics({"--max-no-progress=0", "--max-host-failures=0/5", "x"}) ==
         Words{"--max-no-progress=0 is not a whole number of at least 1",
-              "--max-host-failures=0/5 is not a whole number of at least 1, such as 3 or 3/3600"});
+              "--max-host-failures=0/5 is neither N nor N/SECONDS, such as 3 or 3/3600"});
   CHECK(diagnostics({"--max-host-failures=3/1h", "x"}) ==
         Words{"--max-host-failures=3/1h: \"1h\" is not a number of seconds, such as 3/3600"});
   // A node can be lost without any restart budget.
@@ -222,8 +222,8 @@ TEST_CASE("workers change rounds after a failure only if asked, and not if resta
         Words{"--on-failure=\"stop\" is invalid; expected restart or reconfigure"});
   CHECK(diagnostics(
             {"--max-restarts=1", "--on-failure=reconfigure", "--restart-scope=worker", "x"}) ==
-        Words{"--on-failure=reconfigure is for workers of one process group, and "
-              "--restart-scope=worker for independent ones\n  hint: use one of them"});
+        Words{"--on-failure=reconfigure and --restart-scope=worker exclude each other\n"
+              "  hint: use one of them"});
 }
 
 TEST_CASE("the signal scope and the stragglers setting take only their names") {

@@ -50,9 +50,10 @@ TEST_CASE("the route to the store is chosen by the secret, or by the flag") {
   CHECK(good({"--store", "direct", "x"}).store == StoreWay::direct);
   CHECK(good({"x"}, {{"PET_STORE", "direct"}}).store == StoreWay::direct);
   CHECK(diagnostics({"--store=remote", "x"}) ==
-        Words{"--store=remote is invalid; expected local (workers reach the store through cpprun "
-              "on their node; the default with a secret, several cpprunds or etcd) or direct "
-              "(workers connect to the master; otherwise the default)"});
+        Words{"--store=remote is invalid; expected local or direct\n"
+              "  hint: local: workers reach the store through their node's cpprun (default with a "
+              "secret, several cpprunds or etcd); direct: workers connect to the master (default "
+              "in all other cases)"});
 }
 
 }  // namespace secret_settings_test

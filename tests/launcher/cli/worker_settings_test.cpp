@@ -23,7 +23,7 @@ TEST_CASE("flags without effect are accepted, checked, and noted") {
   CHECK(good({"--monitor-interval=5", "--start-method=fork", "x"}).notes.size() == 2);
   CHECK(diagnostics({"--monitor-interval=0", "--start-method=magic", "x"}).size() == 2);
   CHECK(good({"--exit-barrier-timeout=60", "x"}).notes ==
-        Words{"--exit-barrier-timeout has no effect: no barrier ends a job"});
+        Words{"--exit-barrier-timeout has no effect: cpprun jobs end without a barrier"});
   CHECK(diagnostics({"--exit_barrier_timeout=-1", "x"}).size() == 1);
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("what can be read of workers that hang is a table of its own") {
       StackSources{.python = "3.11.2", .torch = "2.13.0", .has_py_spy = true, .ptrace_scope = 1};
   const auto shown = [&alone] { return doctor_text({alone}, {}, {}); };
   CHECK(shown().ends_with(
-      "\nstacks of workers that hang, besides /proc:\n"
+      "\nsources for the stacks of hung workers, besides /proc:\n"
       "HOST  PROBE                                PY-SPY  LIBDW  PTRACE\n"
       "box   yes (PyTorch 2.13.0, Python 3.11.2)  yes     yes    yes, except with --probe=off "
       "(ptrace_scope 1)\n"

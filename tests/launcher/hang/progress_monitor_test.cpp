@@ -230,14 +230,14 @@ TEST_CASE("a worker that computes and whose stack cannot be read makes progress"
   }
 }
 
-TEST_CASE("a worker that computes makes progress, as far as is known, if no stacks arrive in time") {
+TEST_CASE("a worker that computes makes progress, as far as is known, if no stacks arrive") {
   Stage stage;
   for (int i = 0; i < 20; ++i) {
     REQUIRE(stage.read(/*cpu_percent=*/90));
     stage.monitor.observed(stage.now, {});
     CHECK(stage.quiet() == 0s);
   }
-  // One that does nothing does not.
+  // An idle worker does not.
   stage.read();
   stage.monitor.observed(stage.now, {});
   CHECK(stage.quiet() == 3s);

@@ -56,6 +56,40 @@ TEST_CASE("a worker that has never sent a heartbeat may be silent for ever") {
   }
 }
 
+TEST_CASE("a worker that keeps its process in a new round is checked from its first heartbeat on") {
+  HeartbeatMonitor watch(HeartbeatTimeout{.fixed = 60s});
+  watch.remained(t0 + 600s, first);
+  for (int minute = 11; minute < 20; ++minute) {
+    REQUIRE(watch.take_due(t0 + minute * 60s));
+    // The last one is of the round before.
+    REQUIRE_FALSE(watch.heard(t0 + minute * 60s, {heartbeat(first, 9, t0 + 590s)}));
+    REQUIRE(watch.next_deadline() == t0 + (minute + 1) * 60s);
+  }
+  REQUIRE(watch.take_due(t0 + 1200s));
+  CHECK_FALSE(watch.heard(t0 + 1200s, {heartbeat(first, 12, t0 + 1190s)}));
+  REQUIRE(watch.take_due(t0 + 1250s));
+  CHECK_FALSE(watch.heard(t0 + 1250s, {heartbeat(first, 12, t0 + 1190s)}));
+  REQUIRE(watch.take_due(t0 + 1250s + beat_second_look));
+  CHECK(watch.heard(t0 + 1250s + beat_second_look, {heartbeat(first, 12, t0 + 1190s)}));
+}
+
+TEST_CASE("another monitor continues with the times of steps, and learns nothing from the past") {
+  HeartbeatMonitor before(HeartbeatTimeout{.automatic = true});
+  before.started(t0, first);
+  REQUIRE(before.take_due(t0 + 300s));
+  before.heard(t0 + 300s, {heartbeat(first, 1, t0 + 100s)});
+  CHECK(before.step_times() == HeartbeatMonitor::StepTimes{.first = 100s});
+  HeartbeatMonitor next(HeartbeatTimeout{.automatic = true});
+  next.started(t0, first);
+  next.learn(before.step_times());
+  CHECK(next.timeout() == 1000s);
+  // Hours later.
+  REQUIRE(next.take_due(t0 + 36'000s));
+  CHECK_FALSE(next.heard(t0 + 36'000s, {heartbeat(first, 900, t0 + 35'990s)}));
+  CHECK(next.step_times() == before.step_times());
+  CHECK(next.next_deadline() == t0 + 37'000s);
+}
+
 TEST_CASE("a worker without heartbeats is checked twice before it is hung") {
   auto watch = watching();
   REQUIRE(watch.take_due(t0 + 60s));

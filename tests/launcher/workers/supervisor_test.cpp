@@ -528,6 +528,36 @@ TEST_CASE("in the next round it takes its place, and the other one is started ag
   CHECK(failed[0].outcome.rank == Rank{0});
 }
 
+TEST_CASE("a process that ignores SIGKILL does not hold up the next round") {
+  auto supervisor = reconfigurable({first, second});
+  static_cast<void>(supervisor.handle(t0, Break{"rank 0 failed"}));
+  for (const LocalRank each : {first, second}) {
+    static_cast<void>(supervisor.handle(t0, Rejoins{each, round_1}));
+  }
+  static_cast<void>(supervisor.handle(t0, NodeSwept{}));
+  REQUIRE(supervisor.waits());
+  const auto kill_timeout = Duration{bounds::kill_timeout};
+  // A worker exits while it waits.
+  CHECK(supervisor.handle(t0, Exited{second, code_3}) == Actions{Sweep{second}});
+  SUBCASE("it is in the worker's group: the workers are stopped") {
+    CHECK(supervisor.resume(t0, round_2, two_workers()) == Actions{TakePlace{two_workers()[0]}});
+    CHECK(supervisor.next_deadline() == t0 + kill_timeout);
+    const auto drained = only<Draining>(supervisor.advance(t0 + kill_timeout));
+    REQUIRE(drained.size() == 1);
+    CHECK(drained[0].reason == "a process of the previous rank 5 ignores SIGKILL");
+  }
+  SUBCASE("it is elsewhere: the worker is started") {
+    static_cast<void>(supervisor.handle(t0, GroupGone{second}));
+    CHECK(supervisor.resume(t0, round_2, two_workers()) ==
+          Actions{TakePlace{two_workers()[0]}, SweepNode{}});
+    CHECK(supervisor.next_deadline() == t0 + kill_timeout);
+    CHECK(supervisor.advance(t0 + kill_timeout) == Actions{Spawn{two_workers()[1]}});
+    CHECK_FALSE(supervisor.next_deadline());
+    CHECK(supervisor.handle(t0, NodeSwept{}).empty());
+  }
+  CHECK_FALSE(supervisor.check());
+}
+
 TEST_CASE("a worker that remains keeps the files that it has open") {
   auto supervisor = waiting();
   auto specs = two_workers();

@@ -316,7 +316,7 @@ TEST_CASE("every node that asks for the host gets an answer, and a second master
   CHECK(said<link::Hosts>(answered)[0] == link::Hosts{.job = "j", .host = "alpha", .pid = 1});
   REQUIRE(all<coordinator::Note>(answered).size() == 1);
   CHECK(all<coordinator::Note>(answered)[0].line.find(
-            "two masters of job \"j\": beta (pid 2, 10.0.0.1) hosts it") == 0);
+            "job \"j\" has two masters: beta (pid 2) at 10.0.0.1 and this node") == 0);
   CHECK(all<coordinator::HangUp>(answered).size() == 1);
   open(coordinator, LinkId{4});
   const auto itself = coordinator.handle(

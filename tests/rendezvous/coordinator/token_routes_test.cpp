@@ -82,7 +82,7 @@ TEST_CASE("a request is judged by its token") {
   auto command = asking("/api/v1/jobs/mine/stop", http::Method::post);
   command.authorization = bearer(secret, {.expiry_unix_seconds = expiry});
   CHECK(credential_of(command, *secure, in_time).error().reason ==
-        "the token gives read access only, and this is a command");
+        "this command needs control access, and the token gives only read access");
   command.authorization = bearer(
       secret, {.purpose = TokenPurpose::control, .expiry_unix_seconds = expiry, .job = "mine"});
   CHECK(credential_of(command, *secure, in_time)->may_control);

@@ -176,8 +176,8 @@ TEST_CASE("different operations with the same number name the minority") {
   job.at(1).stack[1].line = 70;
   CHECK(job.verdict() ==
         Verdict{Kind::mismatch,
-                "ranks call different operations as number 4 of default_pg: rank 1 calls broadcast "
-                "(step, train.py:70), 3 ranks call all_reduce (step, train.py:88)",
+                "ranks called different operations at position 4 of default_pg: rank 1 called "
+                "broadcast (step, train.py:70), 3 ranks called all_reduce (step, train.py:88)",
                 Rank{1}});
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("without flight records the rank outside of communication is named") {
   job.acts(1, Activity::sleeping);
   CHECK(job.verdict() ==
         Verdict{Kind::odd_one_out,
-                "3 ranks wait in recv (step, train.py:88); rank 1 does not: rank 1 sleeps in fetch "
+                "3 ranks wait in recv (step, train.py:88) for rank 1, which sleeps in fetch "
                 "(data.py:12)",
                 Rank{1}});
 }

@@ -61,7 +61,7 @@ TEST_CASE("an agent with no secret or a wrong one is rejected with a reason") {
   LinkPeer other{context, master.port, loopback, client_of(secret_named("red"))};
   other.client.dial();
   run_until(context, [&] { return !other.reason.empty(); });
-  CHECK(other.reason == "wrong secret: the server does not have \"red\"");
+  CHECK(other.reason == "wrong secret: the server has no secret with the id \"red\"");
   CHECK(was_noted(master,
                   "refused: wrong secret: the client has \"red\", and the server has \"blue\""));
   CHECK(other.local.empty());

@@ -127,6 +127,14 @@ TEST_CASE("one rank that makes progress is progress of the job") {
   CHECK(said<link::Capture>(job.awake(t0 + 120s), a).size() == 1);
 }
 
+TEST_CASE("a node that has exited with 0 is not waited for, even if the others report only once") {
+  Running job;
+  job.beat(t0 + 5s, a, 5s);  // in the coordinator's own process
+  for (TimePoint now = t0 + 1s; now < t0 + 30s; now += 1s) job.beat(now, b, 0s);
+  job.hear(t0 + 30s, b, link::Succeeded{RoundNumber{1}});
+  CHECK(said<link::Capture>(job.awake(t0 + 60s), a).size() == 1);
+}
+
 TEST_CASE("a node that has seen progress meanwhile cancels the verdict") {
   Running job;
   job.quiet_until(t0 + 61s);

@@ -90,7 +90,7 @@ TEST_CASE("an agent that slept longer than its lease is rejected for its old rou
   late.after = RoundNumber{1};
   const auto refused = said<link::Refused>(three.join(t0 + 60s, LinkId{9}, late), LinkId{9});
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].reason.find("which this master is not running") != std::string::npos);
+  CHECK(refused[0].reason.find("which this coordinator does not run") != std::string::npos);
   CHECK(three.job.round().size() == 2);
 }
 

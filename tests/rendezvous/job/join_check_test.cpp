@@ -40,9 +40,8 @@ TEST_CASE("a node of a round that does not continue here is rejected in that sta
   link::Join late = node(1);
   late.after = RoundNumber{4};
   CHECK(join_check(terms, Round{}, 3s, late) ==
-        "beta tries to resume round 4, which this master is not running: the node was lost after 3 "
-        "s "
-        "without a response, or this is a different master");
+        "beta tries to resume round 4, which this coordinator does not run; either the node was "
+        "declared lost (silent for 3 s), or it reached another master");
   late.idle = true;
   CHECK_FALSE(join_check(terms, Round{}, 3s, late));
 }

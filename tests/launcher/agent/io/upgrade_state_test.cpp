@@ -38,7 +38,8 @@ AgentPast full_past() {
   past.sealed_at = TimePoint{4s};
   past.members = link::Members{.epoch = 4, .places = {"a:1"}, .takeover_window = 2s};
   past.standby = link::Standby{RoundNumber{3}, "10.0.0.3", 29501};
-  past.workers = {{LocalRank{1}, 12, TimePoint{5s}, true, true}};
+  past.workers = {{LocalRank{1}, 12, TimePoint{4s}, TimePoint{5s}, true, true}};
+  past.step_times = {.first = 3s, .slowest = 2s};
   return past;
 }
 

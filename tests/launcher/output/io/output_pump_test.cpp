@@ -46,7 +46,7 @@ struct Node {
   io::WorkerProcesses processes{
       context,
       {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
-       [](LocalRank) {}},
+       [](LocalRank, int) {}},
       {},
       {.open_files = {}, .job_processes = {}, .niceness = {}, .side = &side}};
 

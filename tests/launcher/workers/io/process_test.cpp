@@ -34,19 +34,23 @@ namespace {
 struct Node {
   asio::io_context context;
   std::map<int, link::ExitStatus> ended;
+  std::map<int, int> pids;
   std::set<int> gone;
   std::optional<std::vector<TreeProcess>> tree;
   io::WorkerProcesses processes{
       context,
       {[this](LocalRank rank, link::ExitStatus status) { ended[rank.value] = status; },
-       [this](LocalRank rank) { gone.insert(rank.value); },
+       [this](LocalRank rank, int pid) {
+         CHECK(pid == pids[rank.value]);
+         gone.insert(rank.value);
+       },
        [this](std::vector<TreeProcess> seen) { tree = std::move(seen); }},
       {}};
 
   int start(const WorkerSpec& spec, int out = -1) {
     const auto pid = processes.spawn(spec, {.out = out, .err = -1});
     REQUIRE(pid.has_value());
-    return *pid;
+    return pids[spec.local_rank.value] = *pid;
   }
   link::ExitStatus end_of(int local_rank) {
     REQUIRE(run_until(context, [&] { return ended.contains(local_rank); }));
@@ -80,7 +84,7 @@ TEST_CASE("a worker has the given environment with its own variables over it, an
   asio::io_context context;
   Pipe pipe;
   bool ended = false;
-  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto, auto) {}}, {},
                                 {.open_files = {},
                                  .job_processes = {},
                                  .niceness = {},
@@ -98,7 +102,7 @@ TEST_CASE("a worker does not inherit cpprun's own priority") {
   asio::io_context context;
   Pipe pipe;
   bool ended = false;
-  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto, auto) {}}, {},
                                 {.open_files = {}, .job_processes = {}, .niceness = 5});
   REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "nice"}), {.out = pipe.in(), .err = -1}));
   pipe.close_in();
@@ -215,7 +219,7 @@ TEST_CASE("sweeping the node spares the watchdog and ends at once when no proces
   if (spared == 0) {
     while (true) ::pause();
   }
-  io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto) {}}, {spared});
+  io::WorkerProcesses processes(context, {[](auto, auto) {}, [](auto, auto) {}}, {spared});
   bool swept = false;
   processes.sweep_node([&] { swept = true; });
   REQUIRE(run_until(context, [&] { return swept; }));
@@ -232,7 +236,7 @@ TEST_CASE("the exit of a watchdog is noticed") {
   }
   bool ended = false;
   io::WorkerProcesses processes(
-      context, {[](auto, auto) {}, [](auto) {}, {}, [&](int pid) { ended = pid == spared; }},
+      context, {[](auto, auto) {}, [](auto, auto) {}, {}, [&](int pid) { ended = pid == spared; }},
       {spared});
   ::kill(spared, SIGKILL);
   REQUIRE(run_until(context, [&] { return ended; }));
@@ -254,7 +258,7 @@ TEST_CASE("children that existed before, and their orphans, are not swept") {
       io::make_job_processes("bystanders" + std::to_string(::getpid()), 4711);
   REQUIRE(job_processes.mark.has_value());
   bool ended = false;
-  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto) {}}, {},
+  io::WorkerProcesses processes(context, {[&](auto, auto) { ended = true; }, [](auto, auto) {}}, {},
                                 {.open_files = {}, .job_processes = job_processes});
   Pipe said;
   REQUIRE(processes.spawn(spec_for({"/bin/sh", "-c", "env -i setsid sleep 1000 & echo $!"}),
