@@ -192,6 +192,11 @@ void Job::resume(TimePoint now, LinkId old_link, const Caller& caller, const lin
   if (round().phase() == Round::Phase::sealed) {
     hangs_.moved(old_link, caller.link, round(), actions);
   }
+  // The request, or the reply to it, may have been lost with the old link.
+  const Member& member = *round().find(caller.link);
+  if (member.upgrade_asked > 0 && !member.upgraded) {
+    actions.emplace_back(coordinator::Say{caller.link, link::Upgrade{member.upgrade_asked}});
+  }
   rounds_.resumed(now, old_link, caller.link, join, nodes_, actions);
 }
 
@@ -622,7 +627,7 @@ CommandResult Job::exclude(TimePoint now, const OperatorCommand& command, Action
 }
 
 // One node at a time: if the new program is of no use, the others still run the old one.
-CommandResult Job::upgrade(TimePoint now, const OperatorCommand& command, Actions& actions) const {
+CommandResult Job::upgrade(TimePoint now, const OperatorCommand& command, Actions& actions) {
   const auto links = nodes_.nodes_called(command.whom);
   if (links.size() != 1) {
     return {Kind::unknown,
@@ -640,9 +645,10 @@ CommandResult Job::upgrade(TimePoint now, const OperatorCommand& command, Action
             fmt::format("{} runs a version of cpprun that cannot be upgraded while its workers run",
                         name_of(member))};
   }
-  const auto number = std::chrono::floor<std::chrono::microseconds>(now.time_since_epoch()).count();
-  actions.emplace_back(
-      coordinator::Say{links.front(), link::Upgrade{static_cast<std::uint64_t>(number)}});
+  const auto since = std::chrono::floor<std::chrono::microseconds>(now.time_since_epoch());
+  const link::Upgrade asked{static_cast<std::uint64_t>(since.count())};
+  nodes_.round().ask_upgrade(links.front(), asked.number);
+  actions.emplace_back(coordinator::Say{links.front(), asked});
   return {Kind::done, fmt::format("asked {} to upgrade its agent", name_of(member))};
 }
 

@@ -165,7 +165,7 @@ class Job {
   CommandResult drain(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult exclude(TimePoint now, const OperatorCommand& command, Actions& actions);
   CommandResult include(TimePoint now, const OperatorCommand& command);
-  CommandResult upgrade(TimePoint now, const OperatorCommand& command, Actions& actions) const;
+  CommandResult upgrade(TimePoint now, const OperatorCommand& command, Actions& actions);
   std::optional<CommandResult> objection_to_dismiss(const std::vector<LinkId>& links) const;
   void dismiss(TimePoint now, const std::vector<LinkId>& links, const std::string& why,
                Actions& actions);

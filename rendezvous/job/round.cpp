@@ -356,6 +356,17 @@ void Round::set_broken(LinkId link, std::optional<TimePoint> broke_at) {
   member.broke_at = broke_at;
 }
 
+void Round::ask_upgrade(LinkId link, std::uint64_t number) {
+  Member& member = members_.at(link);
+  member.upgrade_asked = number;
+  member.upgraded.reset();
+}
+
+void Round::set_upgraded(LinkId link, const link::Upgraded& upgraded) {
+  Member& member = members_.at(link);
+  if (upgraded.number >= member.upgrade_asked) member.upgraded = upgraded;
+}
+
 void Round::set_local(LinkId link) {
   members_.at(link).local = true;
   leases_.forget(link);

@@ -132,7 +132,8 @@ struct Member {
   std::optional<GroupRank> group_rank = {};  // in this round, or in the previous one
   RankRange ranks = {};
   NodeStats figures = {};  // of its workers in the last sealed round; for people
-  std::optional<link::Upgraded> upgraded = {};  // its latest upgrade; for people
+  std::optional<link::Upgraded> upgraded = {};  // its latest upgrade, if no other was asked for
+  std::uint64_t upgrade_asked = 0;              // the number of that one; 0: none
 
   // Its workers run, or have all exited with 0.
   bool has_workers() const { return state == State::running || state == State::succeeded; }
@@ -257,9 +258,9 @@ class Round {
   void add_peer(LinkId link, const std::string& peer);
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   NodeStats& figures_of(LinkId link) { return members_.at(link).figures; }
-  void set_upgraded(LinkId link, const link::Upgraded& upgraded) {
-    members_.at(link).upgraded = upgraded;
-  }
+  void ask_upgrade(LinkId link, std::uint64_t number);
+  // A repeated report of an earlier upgrade is not the end of the one that was asked for since.
+  void set_upgraded(LinkId link, const link::Upgraded& upgraded);
   // The agent on link `from` uses link `to` from now on. Its lease continues.
   void move(LinkId from, LinkId to);
 

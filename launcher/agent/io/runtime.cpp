@@ -147,6 +147,7 @@ void Runtime::begin() {
   if (before_) {
     const UpgradeState before = *std::exchange(before_, std::nullopt);
     const Duration took = boot_now() - before.begun;
+    upgraded_number_ = before.request;
     inputs_.output_files.resume_round(before.agent.sealed);
     watch_for_notice();
     publish(
@@ -347,7 +348,7 @@ Result<UpgradeState> Runtime::state_now() {
 
 void Runtime::upgrade(std::uint64_t number) {
   // A command that is repeated while its reply is on the way has the same result.
-  if (std::exchange(upgrade_number_, number)) return;
+  if (number == upgraded_number_ || std::exchange(upgrade_number_, number)) return;
   upgrade_asked_ = boot_now();
   try {
     const auto state = state_now();

@@ -122,6 +122,7 @@ class Runtime {
   AgentUpgrade upgrade_;
   std::optional<std::uint64_t> upgrade_number_;  // of the upgrade under way
   TimePoint upgrade_asked_{};
+  std::optional<std::uint64_t> upgraded_number_;  // of the upgrade that started this program
   bool upgrade_is_due_ = false;                  // the program was checked
   Driver<Agent> agent_;
 

@@ -415,4 +415,29 @@ TEST_CASE("the coordinator's own host is never excluded") {
   CHECK(said<link::Sealed>(last, b).size() == 1);
 }
 
+TEST_CASE("a node that reconnects is asked again to upgrade, until it reports that upgrade") {
+  Table table;
+  auto upgradable = node(1);
+  upgradable.upgrades = true;
+  table.join(t0, a, node(0));
+  table.join(t0, b, upgradable);
+  const OperatorCommand upgrade{.kind = OperatorCommand::Kind::upgrade, .whom = "1"};
+  const auto reported = [&] { return table.job.round().find(newer)->upgraded; };
+  const auto first = said<link::Upgrade>(table.command(t0 + 1s, upgrade).actions, b);
+  REQUIRE(first.size() == 1);
+  table.close(t0 + 1s, b, /*broken=*/true);
+  CHECK(said<link::Upgrade>(back(table, t0 + 2s, after(upgradable, 1)), newer) == first);
+  table.hear(t0 + 2s, newer, link::Upgraded{.number = first[0].number, .version = "2"});
+  CHECK(reported().has_value());
+  // The next one is not over when the report of the first is repeated.
+  const auto second = said<link::Upgrade>(table.command(t0 + 3s, upgrade).actions, newer);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].number > first[0].number);
+  table.hear(t0 + 3s, newer, link::Upgraded{.number = first[0].number, .version = "2"});
+  CHECK_FALSE(reported().has_value());
+  table.hear(t0 + 4s, newer, link::Upgraded{.number = second[0].number, .version = "3"});
+  REQUIRE(reported().has_value());
+  CHECK(reported()->version == "3");
+}
+
 }  // namespace job_orders_test

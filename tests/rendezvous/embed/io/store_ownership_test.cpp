@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -105,33 +104,6 @@ TEST_CASE("a server may be stopped while it asks whether to admit a client") {
     cpprun_store_disconnect(client);  // answered before the end of that turn
   }
   CHECK(cpprun_store_error_code() == CPPRUN_STORE_REFUSED);
-}
-
-TEST_CASE("a call of the only thread ends when the service is closed during an admission") {
-  cpprun_store_service* service = nullptr;
-  cpprun_store_server_options options{};
-  options.size = sizeof options;
-  options.admit_user = &service;
-  options.admit = [](void* user, const char*) {
-    cpprun_store_service_close(*static_cast<cpprun_store_service**>(user));
-    return 0;
-  };
-  service = cpprun_store_service_open(&options);
-  REQUIRE(service != nullptr);
-  cpprun::StoreClientOptions within;
-  within.service = service;
-  auto local = client_with(within);
-  // Waits to be accepted.
-  const FileDescriptor other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(cpprun_store_service_port(service));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-  // More than one turn decides, so this thread serves meanwhile.
-  const auto kept = local.set("big", std::string(8 << 20, 'x'));
-  REQUIRE_FALSE(kept);
-  CHECK(kept.code() == CPPRUN_STORE_CLOSED);
 }
 
 TEST_CASE("a client in the server's process may be disconnected while the server admits another") {
