@@ -24,9 +24,9 @@ struct ProgressSigns {
   // Of the worker itself, with the time in which its main thread wanted a CPU and had none: on an
   // overloaded machine, it may compute with very little.
   Duration cpu{};
-  std::uint64_t bytes = 0;               // read and written by it
-  std::int64_t memory_kib = 0;           // resident; may shrink
-  Duration children_cpu{};               // the same of the processes it started
+  std::uint64_t bytes = 0;      // read and written by it
+  std::int64_t memory_kib = 0;  // resident; may shrink
+  Duration children_cpu{};      // the same of the processes it started
   std::uint64_t children_bytes = 0;
   friend bool operator==(const ProgressSigns&, const ProgressSigns&) = default;
 };

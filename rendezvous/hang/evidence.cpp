@@ -99,10 +99,10 @@ bool contains(std::string_view text, std::string_view part) {
 
 // Functions of libraries, by how their names start.
 constexpr std::array native_libraries = {
-    std::string_view("__"),      std::string_view("std::"),  std::string_view("pthread_"),
-    std::string_view("c10d::"),  std::string_view("c10::"),  std::string_view("at::"),
-    std::string_view("torch::"), std::string_view("gloo::"), std::string_view("nccl"),
-    std::string_view("syscall"), std::string_view("futex"),  std::string_view("clock_nanosleep"),
+    std::string_view("__"),       std::string_view("std::"),  std::string_view("pthread_"),
+    std::string_view("c10d::"),   std::string_view("c10::"),  std::string_view("at::"),
+    std::string_view("torch::"),  std::string_view("gloo::"), std::string_view("nccl"),
+    std::string_view("syscall"),  std::string_view("futex"),  std::string_view("clock_nanosleep"),
     std::string_view("cpprun::"),
 };
 // The files of others, which a C++ worker names where there is no source file.

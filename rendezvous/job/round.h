@@ -259,7 +259,7 @@ class Round {
   ClockOffset& clock_of(LinkId link) { return members_.at(link).clock; }
   NodeStats& figures_of(LinkId link) { return members_.at(link).figures; }
   void ask_upgrade(LinkId link, std::uint64_t number);
-  // A repeated report of an earlier upgrade is not the end of the one that was asked for since.
+  // A repeated report of an earlier upgrade does not end an upgrade that was asked for later.
   void set_upgraded(LinkId link, const link::Upgraded& upgraded);
   // The agent on link `from` uses link `to` from now on. Its lease continues.
   void move(LinkId from, LinkId to);

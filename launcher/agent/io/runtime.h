@@ -123,7 +123,7 @@ class Runtime {
   std::optional<std::uint64_t> upgrade_number_;  // of the upgrade under way
   TimePoint upgrade_asked_{};
   std::optional<std::uint64_t> upgraded_number_;  // of the upgrade that started this program
-  bool upgrade_is_due_ = false;                  // the program was checked
+  bool upgrade_is_due_ = false;                   // the program was checked
   Driver<Agent> agent_;
 
   int watchdogs_started_ = 0;                             // replacements for killed watchdogs
