@@ -32,7 +32,9 @@ class Job:
 
     def __init__(self, *arguments, environment=None):
         own = {key: value for key, value in os.environ.items() if not key.startswith("PET_")}
+        # Buffered, a line of a worker is written in one piece.
         own.update(PYTHON_EXEC=sys.executable, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="",
+                   PYTHONUNBUFFERED="",
                    PYTHONPATH=os.path.join(ROOT, "worker", "python"))
         self.process = subprocess.Popen([CPPRUN, *arguments], env={**own, **(environment or {})},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -227,7 +229,7 @@ class Reconfigure(unittest.TestCase):
                 file.write(textwrap.dedent("""
                     import os, sys
                     count = os.environ["TORCHELASTIC_RESTART_COUNT"]
-                    print("attempt", count, "of rank", os.environ["RANK"], flush=True)
+                    print(f"attempt {count} of rank {os.environ['RANK']}", flush=True)
                     sys.exit(3 if count == "0" and os.environ["RANK"] == "1" else 0)
                     """))
             job = self.start("--standalone", "--nproc-per-node=2", *FLAGS, script)
