@@ -32,9 +32,7 @@ class Job:
 
     def __init__(self, *arguments, environment=None):
         own = {key: value for key, value in os.environ.items() if not key.startswith("PET_")}
-        # Buffered, a line of a worker is written in one piece.
         own.update(PYTHON_EXEC=sys.executable, OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="",
-                   PYTHONUNBUFFERED="",
                    PYTHONPATH=os.path.join(ROOT, "worker", "python"))
         self.process = subprocess.Popen([CPPRUN, *arguments], env={**own, **(environment or {})},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -45,8 +43,11 @@ class Job:
 
     def read(self):
         for line in self.process.stdout:
+            # Python runs unbuffered (-u), so print() writes the end of a line by itself, and the
+            # line of another rank may come before it.
+            parts = re.split(r"(?=rank \d+ of \d+ has process |step \d+ loss )", line.rstrip("\n"))
             with self.changed:
-                self.lines.append(line.rstrip("\n"))
+                self.lines += filter(None, parts)
                 self.changed.notify_all()
         with self.changed:
             self.lines.append(None)
