@@ -455,7 +455,7 @@ void WorkerRuntime::read_progress() {
     const auto usage = pid == 0 ? std::nullopt : usage_of(pid);
     if (!usage) continue;
     ProgressSigns each{.local_rank = spec.local_rank,
-                       .cpu = usage->cpu + usage->waited_for_cpu,
+                       .cpu = usage->cpu + cpu_wait_of(pid),
                        .bytes = bytes_of(pid),
                        .memory_kib = usage->resident_kib};
     const auto beat = std::ranges::find(readings, spec.local_rank, &HeartbeatReading::local_rank);
@@ -466,9 +466,7 @@ void WorkerRuntime::read_progress() {
       children.resize(bounds::family_looked_at_max);
     }
     for (const int child : children) {
-      if (const auto used = usage_of(child)) {
-        each.children_cpu += used->cpu + used->waited_for_cpu;
-      }
+      if (const auto used = usage_of(child)) each.children_cpu += used->cpu + cpu_wait_of(child);
       each.children_bytes += bytes_of(child);
     }
     signs.push_back(each);

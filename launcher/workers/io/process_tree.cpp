@@ -206,7 +206,6 @@ std::int64_t number_at(const std::vector<std::string_view>& words, std::size_t i
 std::optional<ProcessUsage> usage_of(int pid) {
   const auto stat = read_proc(fmt::format("/proc/{}/stat", pid), usage_bytes_max);
   const auto statm = read_proc(fmt::format("/proc/{}/statm", pid), usage_bytes_max);
-  const auto schedule = read_proc(fmt::format("/proc/{}/schedstat", pid), usage_bytes_max);
   // The name may contain anything, even parentheses. After the last one there are only numbers.
   const auto name_end = stat ? stat->rfind(')') : std::string::npos;
   if (!statm || name_end == std::string::npos || name_end + 2 > stat->size()) return std::nullopt;
@@ -214,14 +213,17 @@ std::optional<ProcessUsage> usage_of(int pid) {
   constexpr std::size_t user_word = 11;  // index after the name
   constexpr std::size_t system_word = 12;
   constexpr std::size_t resident_word = 1;
-  constexpr std::size_t waited_word = 1;
   static const std::int64_t ticks_a_second = ::sysconf(_SC_CLK_TCK);
   static const std::int64_t page_kib = ::sysconf(_SC_PAGESIZE) / 1024;
   const std::int64_t ticks = number_at(words, user_word) + number_at(words, system_word);
   return ProcessUsage{.resident_kib = number_at(split(*statm, ' '), resident_word) * page_kib,
-                      .cpu = std::chrono::nanoseconds(ticks * (1'000'000'000 / ticks_a_second)),
-                      .waited_for_cpu = std::chrono::nanoseconds(
-                          schedule ? number_at(split(*schedule, ' '), waited_word) : 0)};
+                      .cpu = std::chrono::nanoseconds(ticks * (1'000'000'000 / ticks_a_second))};
+}
+
+Duration cpu_wait_of(int pid) {
+  const auto schedule = read_proc(fmt::format("/proc/{}/schedstat", pid), usage_bytes_max);
+  constexpr std::size_t waited_word = 1;
+  return std::chrono::nanoseconds(schedule ? number_at(split(*schedule, ' '), waited_word) : 0);
 }
 
 namespace {

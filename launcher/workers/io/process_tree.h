@@ -60,12 +60,13 @@ bool kill_checked(int pid, int signal, const std::function<bool(int pid)>& still
 struct ProcessUsage {
   std::int64_t resident_kib = 0;
   Duration cpu{};  // since its start
-  // How long its main thread was ready to run but had no CPU, because others used them.
-  Duration waited_for_cpu{};
 };
 
 // None: the process is gone or may not be inspected.
 std::optional<ProcessUsage> usage_of(int pid);
+
+// How long the main thread of a process was ready to run but had no CPU, because others used them.
+Duration cpu_wait_of(int pid);
 
 // Identifies the job's processes: the workers and all their descendants. cpprun kills these and
 // nothing else. Not included: what cpprun inherited (a `tee` started by its shell, a sidecar),

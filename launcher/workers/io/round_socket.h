@@ -37,7 +37,7 @@ class RoundSocket {
 
   // A round begins. The places of the last one are void.
   void begin_round() { places_.clear(); }
-  // The worker's place: sent now if it is connected, or when it connects. False: it was not sent.
+  // The worker's place: sent now if it is connected, or when it connects. False: not sent now.
   bool place(LocalRank local_rank, std::string message);
   // False: that worker is not connected, so it does not leave the round.
   bool send(LocalRank local_rank, const std::string& message);
