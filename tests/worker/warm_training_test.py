@@ -105,6 +105,8 @@ def end(pid):
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass  # it has ended meanwhile
+    # Otherwise the next wait for steps may still find it alive, and end before the new attempt.
+    wait_until(lambda: not is_alive(pid), lambda: f"{pid} is still alive")
 
 
 def wait_until(holds, what):

@@ -182,7 +182,10 @@ void WarmParent::gone() {
   state_.ended(boot_now());
   const auto requests = requests_;
   for (const auto& each : requests) {
-    if (each->pid == 0) refuse(each, "the parent has exited");
+    // Its answer, which says why it has exited, may be unread.
+    const auto answer = each->pid == 0 && each->done ? receive(each->line) : std::nullopt;
+    if (answer && !answer->empty()) heard(each, *answer);
+    if (each->pid == 0 && each->done) refuse(each, "the parent has exited");
   }
   serve_waiting();
   start_or_wait();
