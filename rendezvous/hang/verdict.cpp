@@ -149,7 +149,7 @@ class Judge {
   std::string acts(const RankSet& ranks) const;
   std::string site_of(Rank rank) const;
   std::string state_unknown(const RankSet& ranks) const;
-  std::string waiting_text() const;
+  std::string waiting_text(bool continues) const;
   std::string unread_reason(Rank rank) const;
   std::string cycle_text(const std::vector<std::pair<std::size_t, Rank>>& path) const;
 
@@ -352,14 +352,15 @@ std::string Judge::unread_reason(Rank rank) const {
 }
 
 // "3 ranks wait in all_reduce number 4 of default_pg", or in which operation most of them wait.
-std::string Judge::waiting_text() const {
+// `continues`: the sentence goes on without another punctuation mark.
+std::string Judge::waiting_text(bool continues) const {
   const auto most = std::max_element(operations_.begin(), operations_.end(),
                                      [](const Operation& left, const Operation& right) {
                                        return left.waiting.count() < right.waiting.count();
                                      });
   if (most != operations_.end() && most->waiting != pending_) {
-    return fmt::format("{} wait in communication operations, such as {}", counted(pending_),
-                       title_of(*most));
+    return fmt::format("{} wait in communication operations, such as {}{}", counted(pending_),
+                       title_of(*most), continues ? "," : "");
   }
   if (most != operations_.end()) {
     return fmt::format("{} {} in {}", counted(most->waiting), verb(most->waiting, "waits", "wait"),
@@ -389,7 +390,7 @@ std::optional<Verdict> Judge::stopped() const {
     std::string sentence =
         is_alike ? fmt::format("{} {}", named(ranks), clause_of(*cluster, ranks.count() != 1))
                  : acts(ranks);
-    if (const std::string waiting = waiting_text(); !waiting.empty()) {
+    if (const std::string waiting = waiting_text(/*continues=*/false); !waiting.empty()) {
       sentence += fmt::format("; {}", waiting);
     }
     return Verdict{.kind = activity == Activity::stopped ? Kind::stopped : Kind::disk,
@@ -401,7 +402,7 @@ std::optional<Verdict> Judge::stopped() const {
 
 std::optional<Verdict> Judge::exited() const {
   if (gone_.empty() || cluster_of(gone_.first()) == nullptr) return std::nullopt;
-  const std::string waiting = waiting_text();
+  const std::string waiting = waiting_text(/*continues=*/false);
   if (waiting.empty()) return std::nullopt;
   return Verdict{.kind = Kind::exited,
                  .sentence = fmt::format("{} {} exited; {}", named(gone_),
@@ -591,10 +592,8 @@ std::optional<Verdict> Judge::outside() const {
     if (cluster.activity >= Activity::collective) continue;
     const RankSet ranks = without(cluster.ranks, waiting);
     if (ranks.empty() || cluster_of(ranks.first()) == nullptr) continue;
-    const std::string waits = waiting_text();
-    const bool has_comma = waits.find(", such as ") != std::string::npos;
     return Verdict{.kind = pending_.empty() ? Kind::odd_one_out : Kind::missing,
-                   .sentence = fmt::format("{}{} for {}, which {}", waits, has_comma ? "," : "",
+                   .sentence = fmt::format("{} for {}, which {}", waiting_text(/*continues=*/true),
                                            named(ranks), clause_of(cluster, ranks.count() != 1)),
                    .rank = ranks.first()};
   }
@@ -609,7 +608,7 @@ std::optional<Verdict> Judge::unread() const {
   }
   ranks.remove(pending_);
   if (ranks.empty()) return std::nullopt;
-  const std::string waiting = waiting_text();
+  const std::string waiting = waiting_text(/*continues=*/false);
   if (waiting.empty()) return std::nullopt;
   return Verdict{.kind = Kind::unknown,
                  .sentence = fmt::format("{}; {}", waiting, state_unknown(ranks)),
