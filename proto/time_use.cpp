@@ -26,10 +26,10 @@ NodeDuration lost_by(const LostTime& lost) {
 
 std::string lost_text(const LostTime& lost, double nodes) {
   const std::string span = span_text(seconds_of(lost_by(lost)) / nodes);
-  if (lost.count == 0) return fmt::format("{} to the start", span);
+  if (lost.count == 0) return fmt::format("{} (startup)", span);
   const std::string times = lost.count == 1 ? "" : fmt::format("{} × ", lost.count);
   const std::string where = lost.host.empty() ? "" : fmt::format(" on {}", lost.host);
-  return fmt::format("{} to {}{}{}", span, times, lost.cause, where);
+  return fmt::format("{} ({}{}{})", span, times, lost.cause, where);
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::string to_text(const TimeUse& use) {
       others += seconds_of(lost_by(each)) / working;
     }
   }
-  if (others > 0) parts.push_back(fmt::format("{} to other causes", span_text(others)));
+  if (others > 0) parts.push_back(fmt::format("{} (other causes)", span_text(others)));
   if (!parts.empty()) text += fmt::format("; lost: {}", fmt::join(parts, ", "));
   return text;
 }

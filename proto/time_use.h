@@ -63,8 +63,9 @@ struct TimeUse {
 
 // "9.5 s", "3 h 12 min".
 std::string span_text(double seconds);
-// "training 96.8 % of 3 h 12 min × 4 nodes; lost: 6 min to 2 × out_of_memory on node-7, 12 s to the
-// start". The share is of the nodes' time; each loss is what the job would have saved without it.
+// "training 96.8 % of 3 h 12 min × 4 nodes; lost: 6 min (2 × out_of_memory on node-7), 12 s
+// (startup)". The share is of the nodes' time; each loss is what the job would have saved without
+// it.
 std::string to_text(const TimeUse& use);
 // The number of rounds that failed, for any cause.
 std::size_t failures_of(const TimeUse& use);

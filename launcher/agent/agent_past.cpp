@@ -12,7 +12,7 @@ Result<AgentPast> AgentSuccession::past_of(const Agent& agent) {
   switch (agent.phase_) {
     case Agent::Phase::dialing:
     case Agent::Phase::joining:
-      return failure("this node waits for a seat in the job");
+      return failure("this node waits for a place in a round");
     case Agent::Phase::succeeded:
       return failure("the workers of this node have exited");
     case Agent::Phase::drained:
@@ -26,7 +26,9 @@ Result<AgentPast> AgentSuccession::past_of(const Agent& agent) {
                          agent.job_ends_ || agent.awaits_stacks_ || agent.is_deposed_;
   if (is_ending) return failure("its workers are being stopped");
   if (!agent.held_back_.empty() || agent.link_.awaits_confirmation()) {
-    return failure("the coordinator has not confirmed this node's seat yet");
+    return failure(
+        "the coordinator has not confirmed this node's place in the round yet; try again in a few "
+        "seconds");
   }
   if (agent.standby_.is_here() || (agent.facts_.hosts_coordinator && agent.standby_.exists())) {
     return failure(

@@ -106,8 +106,8 @@ class FileReader {
     if (flag == nullptr) return;
     const bool opened = !raw.empty() && is_quote(raw.front()) && !is_quoted(raw);
     if (opened || (raw.starts_with('[') && raw.find(']') == std::string::npos)) {
-      return report_error(number, fmt::format("{}: {} is not closed at the end of the value",
-                                              flag->name, opened ? "a quote" : "a [list]"));
+      return report_error(number, fmt::format("{}: the value has no closing {}", flag->name,
+                                              opened ? raw.front() : ']'));
     }
     declaration_.tell(*flag, value_of(raw), SettingOrigin::file,
                       fmt::format("{}:{}: {}", name_, number, flag->name));

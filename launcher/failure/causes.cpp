@@ -217,7 +217,7 @@ constexpr auto catalogue = std::to_array<Cause>({
      "check that the machine is up, that cpprun runs there (see its output and dmesg), and that "
      "the network does not drop packets"},
     {"silent_exit", "exited with an error code; cpprun found no cause",
-     "see the end of its output; --tee 3 or --redirects 3 includes it in the report"},
+     "see the end of its output; --redirects 3 keeps stdout and stderr in log files"},
 });
 
 }  // namespace

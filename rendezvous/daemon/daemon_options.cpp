@@ -29,8 +29,8 @@ constexpr std::string_view standby_of =
     "  hint: for a planned restart, run a single cpprund with --state; for several cpprunds, start "
     "all of them with the same --etcd and --cluster\n";
 constexpr std::string_view etcd_and_state =
-    "cpprund: error: --etcd and --state cannot be used together: the cpprunds of a cluster keep "
-    "their state in each other and in etcd, not on disk\n"
+    "cpprund: error: --etcd and --state cannot be used together: a cluster keeps its state in etcd "
+    "and in the memory of its cpprunds, not on disk\n"
     "  hint: omit --state (cpprund.service: set CPPRUND_STATE= in /etc/default/cpprund), or omit "
     "--etcd to run a single cpprund\n";
 

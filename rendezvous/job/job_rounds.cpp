@@ -904,8 +904,9 @@ std::optional<std::string> JobRounds::check(const JobNodes& nodes) const {
   const Round& round = nodes.round();
   if (auto broken = round.check()) return broken;
   if (over()) {
-    return status_due_ || pause_until_ ? std::optional<std::string>{"it is over but still waits"}
-                                       : std::nullopt;
+    return status_due_ || pause_until_
+               ? std::optional<std::string>{"the job is over, but a deadline is still set"}
+               : std::nullopt;
   }
   if (leadership_.is_deposed()) {
     return next_deadline(nodes) ? std::optional<std::string>{"it is not the leader but still waits"}

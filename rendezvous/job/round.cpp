@@ -525,7 +525,8 @@ std::optional<std::string> Round::check() const {
   }
   if (counts != counts_ || leaving != leaving_ || away != away_ || claims != claims_)
     return "its members are miscounted";
-  if (phase_ == Phase::gathering && seated() > 0) return "it gathers, and a node has a seat";
+  if (phase_ == Phase::gathering && seated() > 0)
+    return "the round is gathering, but a node has a seat already";
   if (phase_ == Phase::sealed && count(Member::State::drained) > 0)
     return "a node has drained unasked";
   return std::nullopt;
@@ -641,8 +642,8 @@ void Admission::follow(const Round& round) {
 Result<void> Admission::check(const std::string& address) const {
   if (is_loopback(address) ? admits_loopback_ : admitted_.contains(address)) return {};
   return failure(
-      "this address belongs to no node of the current round; give every node the same numeric "
-      "master address");
+      "it does not come from the address of a node in the current round; use the same IP address, "
+      "not a name, for the master on every node");
 }
 
 }  // namespace cpprun

@@ -262,7 +262,7 @@ TEST_CASE(
                            {worker(), "ignore_term", "seat", "hang"}, 2, 0),
                 scene.options());
   first.expect_err("waiting");
-  must_refuse(scene, "waits for a seat");
+  must_refuse(scene, "waits for a place in a round");
   Command second(scene.node({"--nproc-per-node=1", "--shutdown-timeout=60"},
                             {worker(), "ignore_term", "seat", "hang"}, 2, 1),
                  scene.options());

@@ -27,8 +27,8 @@ TEST_CASE("a job's time is a sentence") {
   use.lost = {lost("start", 0, 4s), lost("out_of_memory", 2, 16s)};
   use.lost[1].host = "node-7";
   CHECK(to_text(use) ==
-        "training 90.0 % of 2 min × 2 nodes; lost: 8.0 s to 2 × out_of_memory on node-7, 2.0 s to "
-        "the start");
+        "training 90.0 % of 2 min × 2 nodes; lost: 8.0 s (2 × out_of_memory on node-7), 2.0 s "
+        "(startup)");
   CHECK(failures_of(use) == 2);
 }
 
@@ -38,8 +38,8 @@ TEST_CASE("of many causes three are named") {
   of(use.nodes, Account::draining) = 1h;
   for (int i = 1; i <= 5; ++i) use.lost.push_back(lost("c" + std::to_string(i), 1, i * 4min));
   CHECK(to_text(use) ==
-        "training 66.7 % of 3 h 0 min; lost: 20 min to c5, 16 min to c4, 12 min to c3, 12 min to "
-        "other causes");
+        "training 66.7 % of 3 h 0 min; lost: 20 min (c5), 16 min (c4), 12 min (c3), 12 min "
+        "(other causes)");
 }
 
 TEST_CASE("spares are excluded from the share and from the time of a cause") {
@@ -48,7 +48,7 @@ TEST_CASE("spares are excluded from the share and from the time of a cause") {
   of(use.nodes, Account::draining) = 1s;
   of(use.nodes, Account::standing_by) = 10s;
   use.lost = {lost("killed", 1, 1s)};
-  CHECK(to_text(use) == "training 90.0 % of 10 s × 2 nodes; lost: 1.0 s to killed");
+  CHECK(to_text(use) == "training 90.0 % of 10 s × 2 nodes; lost: 1.0 s (killed)");
 }
 
 TEST_CASE("a node count is rounded to one decimal") {

@@ -198,7 +198,10 @@ Result<int> HostedCoordinator::resume(const CarriedCoordinator& carried, agent::
 std::optional<std::string> HostedCoordinator::objection_to_upgrade() const {
   if (standby_)
     return "this node is the standby of the coordinator; only other nodes can be upgraded";
-  if (retired_) return "this node has hosted the job before, and may lead it again";
+  if (retired_) {
+    return "this node was the coordinator of this job and can become it again; only other nodes "
+           "can be upgraded";
+  }
   // No heartbeat is answered while the store is copied.
   const std::uint64_t held = leader_ ? leader_->store_bytes() : 0;
   if (held > bounds::upgraded_store_bytes_max) {

@@ -150,9 +150,9 @@ TEST_CASE("the agent of the coordinator's node continues without a lease") {
 TEST_CASE("a state that would be lost is an objection") {
   SUBCASE("no seat") {
     Stage stage(false, of_two_workers());
-    CHECK(objection_of(stage) == "this node waits for a seat in the job");
+    CHECK(objection_of(stage) == "this node waits for a place in a round");
     stage.join();
-    CHECK(objection_of(stage) == "this node waits for a seat in the job");
+    CHECK(objection_of(stage) == "this node waits for a place in a round");
   }
   SUBCASE("workers are being started") {
     Stage stage(false, of_two_workers());

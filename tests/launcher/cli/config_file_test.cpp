@@ -124,7 +124,7 @@ TEST_CASE("all errors in a file are reported with their lines, beside the other 
             "job.toml:8: config is allowed only on the command line, not in a file",
             "job.toml:9: sections are not supported\n  hint: write each flag as name = value",
             "job.toml:10: \"master-port 29500\" does not have the form name = value",
-            "job.toml:11: role: a quote is not closed at the end of the value",
+            "job.toml:11: role: the value has no closing \"",
             "unknown flag --frobnicate\n  hint: cpprun --help all lists the flags",
             "job.toml:1: nnodes=two is neither a number of nodes, such as 2, nor a range, such as "
             "2:4",

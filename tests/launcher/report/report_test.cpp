@@ -73,8 +73,8 @@ TEST_CASE("the report of a local failure has all facts, in torchrun's layout") {
         "cpprun: the logs are in /logs/job7_x\n"
         "cpprun: job job7 failed: rank 5 (local rank 1, pid 101, on node1) exited with code 3\n"
         "cpprun: why: exited with an error code; cpprun found no cause [silent_exit]\n"
-        "cpprun: hint: see the end of its output; --tee 3 or --redirects 3 includes it in the "
-        "report\n");
+        "cpprun: hint: see the end of its output; --redirects 3 keeps stdout and stderr in log "
+        "files\n");
 }
 
 TEST_CASE("after a timeout of PyTorch the hint is the verdict, if there is one") {

@@ -16,9 +16,10 @@ TEST_CASE("only machines with a link in the running round may use the store") {
   round.seal(1, {});
   admission.follow(round);
   CHECK(admission.check("10.0.0.1").has_value());
-  CHECK(admission.check("10.0.0.2").error().reason ==
-        "this address belongs to no node of the current round; give every node the same numeric "
-        "master address");
+  CHECK(
+      admission.check("10.0.0.2").error().reason ==
+      "it does not come from the address of a node in the current round; use the same IP address, "
+      "not a name, for the master on every node");
 }
 
 TEST_CASE("a claimed address does not admit a client, except for the coordinator's own machine") {

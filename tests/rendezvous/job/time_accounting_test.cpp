@@ -122,8 +122,8 @@ TEST_CASE("the time after a failure is booked to its cause until training resume
   CHECK(of(lost->time, Account::draining) == 4s);
   CHECK(sum_of(use.nodes) == 62s);
   CHECK(to_text(use) ==
-        "training 45.2 % of 31 s × 2 nodes; lost: 14 s to 2 × killed, 3.0 s to the "
-        "start");
+        "training 45.2 % of 31 s × 2 nodes; lost: 14 s (2 × killed), 3.0 s "
+        "(startup)");
 }
 
 TEST_CASE("a job whose workers never use the store has trained if all of them succeed") {

@@ -274,8 +274,7 @@ bool OptimizerState::boolean(std::size_t group, const std::string& option) const
   const auto& options = groups.at(group).options;
   const auto found = options.find(option);
   if (found != options.end() && found->second.isBool()) return found->second.toBool();
-  throw StateError(
-      fmt::format("param_groups.{}.{} is missing or not true or false", group, option));
+  throw StateError(fmt::format("param_groups.{}.{} is missing or not a boolean", group, option));
 }
 
 std::pair<double, double> OptimizerState::pair(std::size_t group, const std::string& option) const {
