@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // What cpprun and a worker that changes rounds (--on-failure=reconfigure) send each other on the
-// socket CPPRUN_ROUND_SOCKET, one packet each: words separated by blanks. docs/protocol.md has the
-// table. They are plain so that a worker in any language can read them.
+// socket CPPRUN_ROUND_SOCKET, one packet each: words separated by blanks. docs/reconfigure.md has
+// the table. They are plain so that a worker in any language can read them.
 
 #include <string>
 #include <string_view>

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers that survive the loss of others (--on-failure=reconfigure): reconfigure_test.py CPPRUN.
+"""Workers that survive the loss of others (--on-failure=reconfigure):
+reconfigure_test.py CPPRUN [--cpp=PROGRAM].
 
-Runs worker/examples/python/reconfigure.py and kills workers and nodes. With PyTorch 2.14 and later,
-process groups change their members; with older versions, they are created anew in the same
-processes. RECONFIGURE_KILLS=N: N random kills instead of a few.
+Runs worker/examples/python/reconfigure.py and kills workers and nodes; then the same with
+worker/examples/reconfigure.cpp, which is PROGRAM. With PyTorch 2.14 and later, process groups
+change their members; with older versions and in C++, they are created anew in the same processes.
+RECONFIGURE_KILLS=N: N random kills instead of a few.
 """
 
 import os
@@ -20,6 +22,8 @@ import threading
 import unittest
 
 CPPRUN = os.path.abspath(sys.argv.pop(1))
+CPP = next((os.path.abspath(each[6:]) for each in sys.argv[1:] if each.startswith("--cpp=")), "")
+sys.argv[1:] = [each for each in sys.argv[1:] if not each.startswith("--cpp=")]
 KILLS = int(os.environ.get("RECONFIGURE_KILLS", "6"))
 TIMEOUT = 180
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -100,12 +104,15 @@ def losses_of(*texts):
     return losses
 
 
-class Reconfigure(unittest.TestCase):
+class Both:
+    """What holds for Python and C++."""
+
+    EXAMPLE = EXAMPLE
     PLACE = r"rank (\d+) of (\d+) has process (\d+), completed steps: (\d+)"
 
     @classmethod
     def setUpClass(cls):
-        job = Job("--standalone", "--nproc-per-node=4", EXAMPLE, "--steps=120")
+        job = Job("--standalone", "--nproc-per-node=4", cls.EXAMPLE, "--steps=120")
         assert job.end() == 0, job.text()
         cls.undisturbed = losses_of(job.text())
         assert len(cls.undisturbed) == 120
@@ -129,7 +136,7 @@ class Reconfigure(unittest.TestCase):
         return places, at
 
     def test_the_others_keep_their_processes_and_the_losses_are_the_same(self):
-        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, EXAMPLE, "--steps=120",
+        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, self.EXAMPLE, "--steps=120",
                          "--step-seconds=0.01")
         before, at = self.places(job, 4)
         job.await_lines(r"^step 20 ", after=at)
@@ -145,7 +152,7 @@ class Reconfigure(unittest.TestCase):
         self.assertIn("ranks 0, 1, 3 keep running, waiting for the next round", job.text())
 
     def test_two_workers_may_fail_at_once_and_one_while_the_others_re_form(self):
-        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, EXAMPLE, "--steps=120",
+        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, self.EXAMPLE, "--steps=120",
                          "--step-seconds=0.01")
         before, at = self.places(job, 4)
         job.await_lines(r"^step 10 ", after=at)
@@ -160,7 +167,7 @@ class Reconfigure(unittest.TestCase):
 
     def test_random_kills(self):
         chooser = random.Random(4711)
-        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, EXAMPLE, "--steps=120",
+        job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, self.EXAMPLE, "--steps=120",
                          "--step-seconds=0.02")
         _, at = self.places(job, 4)
         killed = []
@@ -186,7 +193,7 @@ class Reconfigure(unittest.TestCase):
 
     def test_a_worker_that_does_not_answer_is_ended_and_started_again(self):
         job = self.start("--standalone", "--nproc-per-node=4", "--shutdown-timeout=1", *FLAGS,
-                         EXAMPLE, "--steps=120", "--step-seconds=0.01")
+                         self.EXAMPLE, "--steps=120", "--step-seconds=0.01")
         before, at = self.places(job, 4)
         job.await_lines(r"^step 10 ", after=at)
         os.kill(before[1][1], signal.SIGSTOP)
@@ -200,7 +207,7 @@ class Reconfigure(unittest.TestCase):
 
     def test_without_a_restart_left_the_job_ends_and_leaves_nothing_behind(self):
         job = self.start("--standalone", "--nproc-per-node=4", "--on-failure=reconfigure",
-                         "--max-restarts=0", EXAMPLE, "--steps=100000")
+                         "--max-restarts=0", self.EXAMPLE, "--steps=100000")
         before, at = self.places(job, 4)
         job.await_lines(r"^step 10 ", after=at)
         os.kill(before[2][1], signal.SIGKILL)
@@ -208,6 +215,35 @@ class Reconfigure(unittest.TestCase):
         for _, pid, _ in before.values():
             self.assertTrue(has_ended(pid))
 
+    def test_a_job_shrinks_to_the_nodes_that_are_left(self):
+        with socket.socket() as probe:  # taken by the master at once
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        common = ["--nnodes=2:3", "--nproc-per-node=2", f"--rdzv-endpoint=127.0.0.1:{port}",
+                  "--rdzv-backend=c10d", "--rdzv-id=shrinks", "--standby=none"]
+        lease = "--rdzv-conf=last_call_timeout=60,keep_alive_interval=0.3,keep_alive_max_attempt=3"
+        example = [self.EXAMPLE, "--steps=120", "--step-seconds=0.02"]
+        master = self.start(*common, lease + ",is_host=1", *FLAGS, *example)
+        others = [self.start(*common, lease + ",is_host=0", *FLAGS, *example) for _ in range(2)]
+        jobs = [master, *others]
+        places = [self.places(job, 2) for job in jobs]
+        self.assertEqual(sorted(rank for each, _ in places for rank in each), list(range(6)))
+        master.await_lines(r"^step 20 ")
+        os.kill(others[1].process.pid, signal.SIGKILL)
+        codes = [job.end() for job in jobs[:2]]
+        self.assertEqual(codes, [0, 0], "\n\n".join(job.text() for job in jobs))
+        for job, (before, at) in zip(jobs[:2], places[:2]):
+            after = {int(rank): (int(size), int(pid)) for rank, size, pid, _ in
+                     re.findall(self.PLACE, "\n".join(job.lines[at:-1]))}
+            self.assertEqual({pid for _, pid in after.values()},
+                             {pid for _, pid, _ in before.values()}, job.text())
+            self.assertEqual({size for size, _ in after.values()}, {4})
+        self.check_losses(losses_of(*(job.text() for job in jobs)))
+        for _, _, pid, _ in re.findall(self.PLACE, others[1].text()):
+            self.assertTrue(has_ended(pid))
+
+
+class Reconfigure(Both, unittest.TestCase):
     def test_an_error_of_a_worker_itself_is_its_failure(self):
         with tempfile.TemporaryDirectory() as directory:
             script = os.path.join(directory, "wrong.py")
@@ -238,32 +274,16 @@ class Reconfigure(unittest.TestCase):
         for rank in (0, 1):
             self.assertIn(f"attempt 1 of rank {rank}", job.text())
 
-    def test_a_job_shrinks_to_the_nodes_that_are_left(self):
-        with socket.socket() as probe:  # taken by the master at once
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        common = ["--nnodes=2:3", "--nproc-per-node=2", f"--rdzv-endpoint=127.0.0.1:{port}",
-                  "--rdzv-backend=c10d", "--rdzv-id=shrinks", "--standby=none"]
-        lease = "--rdzv-conf=last_call_timeout=60,keep_alive_interval=0.3,keep_alive_max_attempt=3"
-        example = [EXAMPLE, "--steps=120", "--step-seconds=0.02"]
-        master = self.start(*common, lease + ",is_host=1", *FLAGS, *example)
-        others = [self.start(*common, lease + ",is_host=0", *FLAGS, *example) for _ in range(2)]
-        jobs = [master, *others]
-        places = [self.places(job, 2) for job in jobs]
-        self.assertEqual(sorted(rank for each, _ in places for rank in each), list(range(6)))
-        master.await_lines(r"^step 20 ")
-        os.kill(others[1].process.pid, signal.SIGKILL)
-        codes = [job.end() for job in jobs[:2]]
-        self.assertEqual(codes, [0, 0], "\n\n".join(job.text() for job in jobs))
-        for job, (before, at) in zip(jobs[:2], places[:2]):
-            after = {int(rank): (int(size), int(pid)) for rank, size, pid, _ in
-                     re.findall(self.PLACE, "\n".join(job.lines[at:-1]))}
-            self.assertEqual({pid for _, pid in after.values()},
-                             {pid for _, pid, _ in before.values()}, job.text())
-            self.assertEqual({size for size, _ in after.values()}, {4})
-        self.check_losses(losses_of(*(job.text() for job in jobs)))
-        for _, _, pid, _ in re.findall(self.PLACE, others[1].text()):
-            self.assertTrue(has_ended(pid))
+
+@unittest.skipUnless(CPP, "no --cpp=PROGRAM")
+class ReconfigureCpp(Both, unittest.TestCase):
+    EXAMPLE = CPP
+
+    def test_the_losses_are_those_of_python(self):
+        job = self.start("--standalone", "--nproc-per-node=4", EXAMPLE, "--steps=10")
+        self.assertEqual(job.end(), 0, job.text())
+        for step, each in losses_of(job.text()).items():
+            self.assertAlmostEqual(each[0], self.undisturbed[step][0], 9, f"step {step}")
 
 
 if __name__ == "__main__":

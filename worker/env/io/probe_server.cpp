@@ -19,6 +19,7 @@
 #include <exception>
 #include <thread>
 
+#include "worker/env/io/blocked_signals.h"
 #include "worker/env/io/fatal_signals.h"
 #include "worker/env/io/thread_stacks.h"
 
@@ -113,21 +114,16 @@ void serve(int client) {
 // Runs `work` on a thread that receives no signals. False: no thread can be created.
 template <typename Work>
 bool run_on_thread(Work work) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  static_cast<void>(::pthread_sigmask(SIG_SETMASK, &all, &before));
-  bool is_running = true;
+  const BlockedSignals blocked;
   try {
     std::thread([work] {
       static_cast<void>(::pthread_setname_np(::pthread_self(), thread_name));
       work();
     }).detach();
   } catch (const std::exception&) {
-    is_running = false;
+    return false;
   }
-  static_cast<void>(::pthread_sigmask(SIG_SETMASK, &before, nullptr));
-  return is_running;
+  return true;
 }
 
 // Of descriptors or memory, which may pass.

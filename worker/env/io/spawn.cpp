@@ -23,6 +23,7 @@
 #include "proto/text.h"
 #include "proto/worker_contract.h"
 #include "worker/env/bounds.h"
+#include "worker/env/io/blocked_signals.h"
 
 namespace cpprun {
 
@@ -79,22 +80,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Blocks all signals of this thread during its lifetime.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t all;
-    sigfillset(&all);
-    static_cast<void>(::pthread_sigmask(SIG_SETMASK, &all, &before_));
-  }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-  ~SignalsHeld() { static_cast<void>(::pthread_sigmask(SIG_SETMASK, &before_, nullptr)); }
-
- private:
-  sigset_t before_{};
-};
-
 // For the child, while signals are blocked: before exec, it would run the parent's handlers.
 // Ignored signals stay ignored, as exec keeps them.
 void forget_signal_handlers() {
@@ -115,7 +100,7 @@ struct Child {
 // number and sets errno.
 pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& variables) {
   const pid_t parent = ::getpid();
-  auto held = std::make_optional<SignalsHeld>();
+  auto held = std::make_optional<BlockedSignals>();
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   forget_signal_handlers();

@@ -12,12 +12,14 @@
 #include <ctime>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "proto/worker_contract.h"
 #include "worker/env/io/environment.h"
 #include "worker/env/io/error_report.h"
 #include "worker/env/io/fatal_signals.h"
 #include "worker/env/io/probe_server.h"
+#include "worker/env/io/round_client.h"
 
 namespace cpprun {
 
@@ -50,6 +52,12 @@ void print(const Context& context, const ErrorReport& report, bool stack = true)
   static_cast<void>(!::write(STDERR_FILENO, lines.data(), lines.size()));
 }
 
+// The first line of `text`, in one write.
+void print_line(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n')) + '\n';
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+}
+
 // A usage error: the user needs the message, not the place in the library that detected it. The
 // error file still has that stack.
 bool is_about_usage(const std::exception_ptr& error) {
@@ -67,21 +75,43 @@ bool is_about_usage(const std::exception_ptr& error) {
   end_with_error(handler_context(), std::current_exception());
 }
 
+// What a worker does before its body. Exits with code 2 if the environment is invalid.
+Context start(const Environment& environment) {
+  Result<Context> context = parse_context(environment);
+  if (!context) {
+    // Even without a rank, the worker knows the launcher's error file.
+    Context unknown;
+    if (const auto file = environment.find(std::string(contract::error_file));
+        file != environment.end()) {
+      unknown.error_file = file->second;
+    }
+    constexpr int usage_exit_code = 2;
+    end_with_error(unknown, std::make_exception_ptr(std::invalid_argument(context.error().reason)),
+                   usage_exit_code);
+  }
+  install_error_handlers(*context);
+  if (const auto* socket = find_variable(environment, contract::probe_socket)) {
+    start_probe_server(*socket);
+  }
+  return *context;
+}
+
 }  // namespace
 
-inline namespace v1 {
+namespace {
 
-void end_with_error(const Context& context, const std::exception_ptr& error,
-                    int exit_code) noexcept {
-  static std::atomic_flag ending = ATOMIC_FLAG_INIT;
+// `is_thrown_below`: the stack of the throw is still below this function.
+[[noreturn]] void end(const Context& context, const std::exception_ptr& error, int exit_code,
+                      bool is_thrown_below) noexcept {
+  static std::atomic_flag is_ending = ATOMIC_FLAG_INIT;
   // Another thread is already reporting the first error and will end the process in a moment.
-  while (ending.test_and_set()) ::pause();
+  while (is_ending.test_and_set()) ::pause();
   std::signal(SIGALRM, SIG_DFL);
   ::alarm(ending_seconds_max);
   flush_without_waiting(stdout);
   ErrorReport report = describe(error, std::time(nullptr));
   // LibTorch's errors have their own stack, from where they were created.
-  if (report.callstack.empty()) report.callstack = backtrace_of_throw();
+  if (report.callstack.empty() && is_thrown_below) report.callstack = backtrace_of_throw();
   print(context, report, !is_about_usage(error));
   if (!context.error_file.empty()) {
     const auto written = write_error_file(context.error_file, to_json(report));
@@ -91,6 +121,15 @@ void end_with_error(const Context& context, const std::exception_ptr& error,
   }
   flush_without_waiting(stderr);
   ::_exit(exit_code);
+}
+
+}  // namespace
+
+inline namespace v1 {
+
+void end_with_error(const Context& context, const std::exception_ptr& error,
+                    int exit_code) noexcept {
+  end(context, error, exit_code, /*is_thrown_below=*/true);
 }
 
 void install_error_handlers(const Context& context) {
@@ -111,26 +150,35 @@ Context read_context() {
 }
 
 int run(const WorkerMain& body) {
-  const Environment environment = read_environment();
-  Result<Context> context = parse_context(environment);
-  if (!context) {
-    // Even without a rank, the worker knows the launcher's error file.
-    Context unknown;
-    if (const auto file = environment.find(std::string(contract::error_file));
-        file != environment.end()) {
-      unknown.error_file = file->second;
-    }
-    constexpr int usage_exit_code = 2;
-    end_with_error(unknown, std::make_exception_ptr(std::invalid_argument(context.error().reason)),
-                   usage_exit_code);
-  }
-  install_error_handlers(*context);
-  if (const auto* socket = find_variable(environment, contract::probe_socket)) {
-    start_probe_server(*socket);
-  }
   // No catch here: an uncaught exception calls std::terminate where it was thrown, so the report
   // shows that stack.
-  return body(*context);
+  return body(start(read_environment()));
+}
+
+int run_restartable(const WorkerMain& body, std::chrono::milliseconds broken_wait) {
+  Environment environment = read_environment();
+  Context context = start(environment);
+  const auto* const path = find_variable(environment, contract::round_socket);
+  if (path == nullptr) return body(context);
+  RoundClient rounds(*path, context.local_rank);
+  for (;;) {
+    RoundClient::Place place = rounds.await_place();
+    place.variables.merge(environment);
+    environment = std::move(place.variables);
+    Result<Context> here = parse_context(environment);
+    if (!here) throw std::runtime_error(here.error().reason);
+    context = *here;
+    name_rank_in_errors(context.rank.value);
+    try {
+      return body(context);
+    } catch (const std::exception& error) {
+      if (!rounds.await_broken(broken_wait)) {
+        end(context, std::current_exception(), 1, /*is_thrown_below=*/false);
+      }
+      print_line(fmt::format("rank {} leaves the broken round {}: {}", context.rank.value,
+                             place.round, error.what()));
+    }
+  }
 }
 
 }  // namespace v1

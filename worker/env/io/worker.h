@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // All that a worker needs from cpprun without LibTorch: its ranks and meeting point (Context),
-// error reports (run), heartbeats (Heartbeat), and SIGTERM as a flag (StopSignal). A public header.
+// error reports (run), rounds (run_restartable), heartbeats (Heartbeat), and SIGTERM as a flag
+// (StopSignal). A public header.
 //
 //   int main() {
 //     return cpprun::run([](const cpprun::Context& context) {
@@ -11,6 +12,7 @@
 //     });
 //   }
 
+#include <chrono>
 #include <exception>
 #include <functional>
 
@@ -32,6 +34,27 @@ using WorkerMain = std::function<int(const Context&)>;
 // the exception first.) If the environment is invalid, it exits with code 2 and does not call
 // `body`.
 int run(const WorkerMain& body);
+
+// Like run(), for a worker that survives the loss of others (cpprun --on-failure=reconfigure): it
+// calls `body` once for each round, with the ranks of that round, until `body` returns.
+//
+//   Training training;  // outlives the rounds
+//   return cpprun::run_restartable([&](const cpprun::Context& context) {
+//     const auto group = cpprun::init_process_group(context);
+//     training.train(group);
+//     return 0;
+//   });
+//
+// When another worker is lost, the connections of the process group are closed, so its collectives
+// throw. After an exception, waits up to `broken_wait` until cpprun reports that the round is
+// broken. Then `body` is called again for the next round. Otherwise the error is this worker's own
+// and is reported as by run(), without the stack of the throw. Without that flag, calls `body`
+// once.
+//
+// `body` must create everything that depends on ranks: process groups, DistributedDataParallel,
+// samplers. The environment keeps the variables of the round in which the process was started.
+int run_restartable(const WorkerMain& body,
+                    std::chrono::milliseconds broken_wait = std::chrono::seconds(60));
 
 // The context from this process's environment, for programs with their own main(). Throws
 // std::invalid_argument with all errors, each with the variable, its value and what is valid.

@@ -12,6 +12,7 @@
 
 #include "worker/env/bounds.h"
 #include "worker/env/io/probe_server.h"
+#include "worker/env/io/round_connections.h"
 #include "worker/env/io/worker.h"
 #include "worker/torch/compat/versions.h"
 #include "worker/torch/group/bounds.h"
@@ -117,6 +118,7 @@ std::shared_ptr<GroupFamily> make_family(const Placement& placement,
 
 ProcessGroup join(const Placement& placement, c10::intrusive_ptr<c10d::Store> store,
                   const ProcessGroupOptions& options) {
+  const RoundConnections::Opening opening;
   // From here on, the answers tell which collective this process waits in.
   set_probe_handlers(&torch_handler_answer);
   if (options.rank || options.init_method.find("rank=") != std::string::npos) {
@@ -306,8 +308,9 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
 ProcessGroup::~ProcessGroup() {
   if (parts_ && !is_alias_ && std::uncaught_exceptions() > 0) {
     // Destroying the backend waits for collectives under way, up to their timeout, while the peers
-    // wait for this process to end. So leak it.
+    // wait for this process to end. So leak it, or keep it until its connections are closed.
     if (parts_->stalls) parts_->stalls->abandon();
+    if (RoundConnections::keep(parts_)) return;
     static_cast<void>(std::make_unique<std::shared_ptr<Parts>>(std::move(parts_)).release());
     return;
   }
@@ -478,6 +481,7 @@ std::optional<ProcessGroup> new_group(const ProcessGroup& default_group, std::ve
   auto parts = std::make_shared<ProcessGroup::Parts>();
   parts->store = world.store;
   parts->family = world.family;
+  const RoundConnections::Opening opening;
   try {
     connect(*parts, connection, backends, group_options);
   } catch (const std::exception& error) {

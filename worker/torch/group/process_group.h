@@ -44,8 +44,9 @@ struct ProcessGroupOptions {
 };
 
 // The destructor leaves the group in order. During stack unwinding it does not wait: the
-// connections stay open until the process ends, which cpprun::run() does at once. Every call on a
-// group that was moved from or left throws DistributedError.
+// connections stay open until the process ends, which cpprun::run() does at once, or until
+// run_restartable() leaves the round. Every call on a group that was moved from or left throws
+// DistributedError.
 class ProcessGroup {
  public:
   struct Parts;
