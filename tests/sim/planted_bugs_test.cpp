@@ -102,9 +102,11 @@ constexpr Plant plants[] = {
     {"an answer of a worker about an earlier round counts", "reconfigure,workers", 2'000},
     {"a worker that has exited gets a place", "reconfigure,workers", 5'000},
     {"a worker that changes rounds keeps its rank", "reconfigure,agents", 2'000},
-    {"a worker is restarted before its process group is gone", "alone,leftover,workers", 5'000},
-    {"a repeated failure uses another restart", "alone,network,workers", 5'000},
-    {"an upgraded agent counts its lease from its start", "upgrades,network", 20'000},
+    {"a worker is restarted before its process group is gone", "alone,leftover,workers", 5'000,
+     2050},
+    {"a repeated failure uses another restart", "alone,break,exit", 2'000},
+    {"an upgraded agent counts its lease from its start", "upgrades,network", 20'000,
+     12'330},
 };
 
 }  // namespace
