@@ -8,14 +8,14 @@
 // losses are those of a run without any failure.
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,7 +32,8 @@ constexpr int batch_size = 96;
 // The state of the training, which outlives the rounds.
 class Training {
  public:
-  Training(int steps, double step_seconds) : steps_(steps), step_pause_(step_seconds) {
+  Training(int steps, double step_seconds)
+      : steps_(steps), pause_milliseconds_(static_cast<int>(1000 * step_seconds)) {
     for (const auto& each : model_->parameters()) {
       auto state = std::make_unique<torch::optim::SGDParamState>();
       state->momentum_buffer(torch::zeros_like(each));
@@ -65,7 +66,7 @@ class Training {
         fmt::print("step {} loss {}\n", step_, loss.item<double>());
         std::fflush(stdout);
       }
-      std::this_thread::sleep_for(step_pause_);
+      static_cast<void>(::poll(nullptr, 0, pause_milliseconds_));
     }
   }
 
@@ -90,7 +91,7 @@ class Training {
   }
 
   int steps_;
-  std::chrono::duration<double> step_pause_;
+  int pause_milliseconds_;  // after each step
   torch::nn::Sequential model_{torch::nn::Linear(10, 64), torch::nn::ReLU(),
                                torch::nn::Linear(64, 1)};
   torch::optim::SGD optimizer_{model_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)};

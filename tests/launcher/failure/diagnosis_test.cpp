@@ -158,7 +158,7 @@ TEST_CASE("advice names the program that ran") {
 
 TEST_CASE("advice does not repeat what was done already") {
   auto evidence = ended({false, 3});
-  CHECK(diagnose(evidence).advice.find("--tee 3") != std::string::npos);
+  CHECK(diagnose(evidence).advice.find("--redirects 3") != std::string::npos);
   evidence.stderr_file = "/logs/1/stderr.log";
   CHECK(diagnose(evidence).advice == "see the end of its output in /logs/1/stderr.log");
 }
