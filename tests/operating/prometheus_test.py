@@ -187,6 +187,8 @@ class Prometheus:
             with urllib.request.urlopen(address, timeout=10) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:  # it is still starting
+                raise
             raise AssertionError(f"{parameters or path}: {error.read().decode()}") from None
 
     def series(self, query):
