@@ -639,7 +639,7 @@ void limit(Evidence& evidence) {
         {"stack omitted: too many different stacks on this node", std::move(without_stack)});
   }
   if (!without_position.empty()) {
-    evidence.unread.push_back({"positions omitted: too many different positions on this node",
+    evidence.unread.push_back({"last operations omitted: this node has too many different ones",
                                std::move(without_position)});
   }
   unite(evidence.unread);

@@ -30,8 +30,8 @@ const StandbySnapshot* successor_of(const DaemonSnapshot& daemon) {
 // What happens to the jobs if this machine is lost and no standby takes over.
 std::string fate(const DaemonSnapshot& daemon) {
   if (daemon.durable == true) {
-    return "the workers of its jobs are stopped, unless the cpprund is back with its state "
-           "directory (--state) within their lease";
+    return "the workers of its jobs are stopped, unless a cpprund with the same state directory "
+           "(--state) starts again before the lease of the jobs ends";
   }
   if (daemon.has_etcd) {
     return "the workers of its jobs are stopped, and restart with empty stores when there is a "

@@ -42,15 +42,16 @@ Result<void> may_look(StatusAccess access, const StatusClient& client, std::uint
   if (access == StatusAccess::host) return {};
   if (!client.user) {
     return failure(
-        fmt::format("only the user that runs this program has read access, and the user of this "
-                    "connection is unknown: {}; to give all users of this machine read access, "
-                    "start with --status-access=host",
+        fmt::format("only root and the user that runs this program have read access, and the user "
+                    "of this connection is unknown: {}; to give all users of this machine read "
+                    "access, start with --status-access=host",
                     client.user.error().reason));
   }
   if (*client.user == own_user || *client.user == root) return {};
   return failure(fmt::format(
-      "only the user that runs this program (uid {}) has read access, and this is a connection of "
-      "uid {}; to give all users of this machine read access, start with --status-access=host",
+      "only root and the user that runs this program (uid {}) have read access, and this is a "
+      "connection of uid {}; to give all users of this machine read access, start with "
+      "--status-access=host",
       own_user, *client.user));
 }
 
@@ -66,8 +67,8 @@ Result<void> may_control(const StatusClient& client, std::uint32_t own_user) {
   }
   if (!client.user) {
     return failure(
-        fmt::format("only the user that runs this program has control access, and the user of this "
-                    "connection is unknown: {}",
+        fmt::format("only root and the user that runs this program have control access, and the "
+                    "user of this connection is unknown: {}",
                     client.user.error().reason));
   }
   if (*client.user == own_user || *client.user == root) return {};

@@ -176,7 +176,10 @@ Result<void> StoreStreams::hear(const StreamRecord& record) {
       return hear_taken(id, *stream, record.place);
     case StreamRecord::Kind::closed:
       if (record.place < stream->heard_to() && !stream->is_closed_here) {
-        return failure(fmt::format("a link frame ends stream {} before its last byte", id.value));
+        return failure(
+            fmt::format("a link frame closes stream {} at byte {}, but {} bytes were "
+                        "received",
+                        id.value, record.place, stream->heard_to()));
       }
       hear_closed(id, *stream, record.place);
       return {};

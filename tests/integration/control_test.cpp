@@ -572,7 +572,8 @@ TEST_CASE("another user of the machine is rejected") {
   const auto unidentified = run(words, scene.options());
   if (contains(unidentified.err, "setpriv")) return skip("there is no setpriv here");
   CHECK(unidentified.code == 69);
-  CHECK(contains(unidentified.err, "only the user that runs this program (uid 0) has read access"));
+  CHECK(contains(unidentified.err,
+                 "only root and the user that runs this program (uid 0) have read access"));
   CHECK_FALSE(contains(unidentified.out, "seen"));
   job.expect_err(has_secret() ? "uid 65534: no access to" : "uid 65534: no read access");
   job.signal(SIGTERM);

@@ -239,7 +239,8 @@ TEST_CASE("another user of the machine has no access unless it is granted") {
       // With a secret a token would help.
       CHECK(answer.starts_with(has_secret() ? "HTTP/1.1 401 Unauthorized\r\n"
                                             : "HTTP/1.1 403 Forbidden\r\n"));
-      CHECK(contains(answer, "only the user that runs this program (uid 0) has read access"));
+      CHECK(contains(answer,
+                     "only root and the user that runs this program (uid 0) have read access"));
       CHECK_FALSE(contains(answer, "seen"));
       command.expect_err(has_secret() ? "no access to /api/v1/jobs/seen: only the user"
                                       : "no read access: only the user that runs this");

@@ -68,8 +68,8 @@ TEST_CASE("the warning of a single daemon depends on what it stores") {
   CHECK(cover_text(daemon) == "if the machine of the cpprund is lost, the job is lost");
   daemon.durable = true;
   CHECK(has(only_warning(daemon),
-            "are stopped, unless the cpprund is back with its state directory (--state) within "
-            "their lease"));
+            "are stopped, unless a cpprund with the same state directory (--state) starts again "
+            "before the lease of the jobs ends"));
   CHECK(has(cover_text(daemon), "the next cpprund resumes the job"));
   daemon.durable = false;
   CHECK(has(only_warning(daemon), "cannot write to its state directory (--state; see its log)"));

@@ -41,8 +41,8 @@ TEST_CASE("by default the user that runs cpprun and root have read access from t
   CHECK(may_look(StatusAccess::user, mine, own));
   CHECK(may_look(StatusAccess::user, root, own));
   CHECK(refusal(StatusAccess::user, other) ==
-        "only the user that runs this program (uid 1000) has read access, and this is a connection "
-        "of uid 1001; to give all users of this machine read access, start with "
+        "only root and the user that runs this program (uid 1000) have read access, and this is a "
+        "connection of uid 1001; to give all users of this machine read access, start with "
         "--status-access=host");
   CHECK(refusal(StatusAccess::user, remote).find("ssh -L") != std::string::npos);
 }

@@ -177,7 +177,7 @@ TEST_CASE("a violation of the protocol is reported to its sender") {
   CHECK(problem({open,
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"},
                  {.kind = Kind::closed, .stream = one, .place = 2}}) ==
-        "a link frame ends stream 1 before its last byte");
+        "a link frame closes stream 1 at byte 2, but 3 bytes were received");
   CHECK(problem({open,
                  {.kind = Kind::closed, .stream = one, .place = 2},
                  {.kind = Kind::bytes, .stream = one, .place = 0, .bytes = "xyz"}}) ==
