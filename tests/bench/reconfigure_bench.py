@@ -30,7 +30,8 @@ import torch, torch.distributed as dist
 def work():
     total = torch.ones(1000)
     dist.all_reduce(total)
-    print(f"ready {dist.get_rank()} {os.getpid()} {time.monotonic()}", flush=True)
+    # In one piece: Python is unbuffered under cpprun, and print() writes the end of a line by itself.
+    sys.stdout.write(f"ready {dist.get_rank()} {os.getpid()} {time.monotonic()}\\n")
     while True:
         dist.all_reduce(total)
         time.sleep(0.01)
