@@ -30,7 +30,7 @@ import torch, torch.distributed as dist
 def work():
     total = torch.ones(1000)
     dist.all_reduce(total)
-    # In one piece: Python is unbuffered under cpprun, and print() writes the end of a line by itself.
+    # In one piece: under cpprun Python is unbuffered, so print() writes the end of a line alone.
     sys.stdout.write(f"ready {dist.get_rank()} {os.getpid()} {time.monotonic()}\\n")
     while True:
         dist.all_reduce(total)

@@ -63,6 +63,11 @@ lines = 0
 while True:
     is_last = torch.tensor([float(steps and step >= steps or os.path.exists(f"{place}/stop"))])
     dist.all_reduce(is_last)
+    # By now both ranks have printed that step: a step that was saved is not repeated.
+    if rank == "0" and step % 5 == 0 and lines:
+        torch.save({"step": step, "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict()}, saved + ".new")
+        os.replace(saved + ".new", saved)
     if is_last:
         break
     rows = torch.Generator().manual_seed(1000 * step + int(rank))
@@ -77,10 +82,6 @@ while True:
     os.pwrite(count, b"%d" % lines, 0)
     if not steps and lines > 50:
         time.sleep(.05)  # while a kill is prepared: the undisturbed run has to make all these steps
-    if rank == "0" and step % 5 == 0:
-        torch.save({"step": step, "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict()}, saved + ".new")
-        os.replace(saved + ".new", saved)
 if rank == "0":
     with open(f"{place}/steps", "w") as file:
         file.write(str(step))

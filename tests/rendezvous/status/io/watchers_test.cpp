@@ -158,7 +158,8 @@ TEST_CASE("another user is rejected at the socket, too") {
   });
   CHECK(none.heard.starts_with("HTTP/1.1 403 "));
   REQUIRE(stage.lines.size() == 1);
-  CHECK(stage.lines[0].find("no read access: only the user that runs this") != std::string::npos);
+  CHECK(stage.lines[0].find("no read access: only root and the user that runs this") !=
+        std::string::npos);
 }
 
 TEST_CASE("a HEAD request for a streamed answer ends after the header") {
