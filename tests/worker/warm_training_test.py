@@ -98,7 +98,13 @@ def state_of(pid):
 
 
 def is_alive(pid):
-    return state_of(pid) not in "ZX"
+    """A killed process keeps its files and locks until its last thread has ended."""
+    if state_of(pid) not in "ZX":
+        return True
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def end(pid):
