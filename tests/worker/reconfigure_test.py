@@ -24,7 +24,7 @@ import unittest
 CPPRUN = os.path.abspath(sys.argv.pop(1))
 CPP = next((os.path.abspath(each[6:]) for each in sys.argv[1:] if each.startswith("--cpp=")), "")
 sys.argv[1:] = [each for each in sys.argv[1:] if not each.startswith("--cpp=")]
-KILLS = int(os.environ.get("RECONFIGURE_KILLS", "6"))
+KILLS = int(os.environ.get("RECONFIGURE_KILLS", "3"))
 TIMEOUT = 180
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 EXAMPLE = os.path.join(ROOT, "worker", "examples", "python", "reconfigure.py")
@@ -144,7 +144,7 @@ class Both:
         after, at = self.places(job, 4, at)
         self.assertEqual(job.end(), 0, job.text())
         for rank in (0, 1, 3):
-            self.assertEqual(before[rank][1], after[rank][1])
+            self.assertEqual(before[rank][1], after[rank][1], job.text())
             self.assertGreater(after[rank][2], 10)
         self.assertNotEqual(before[2][1], after[2][1])
         self.assertEqual(after[2][2], 0)

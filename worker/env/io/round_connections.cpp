@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
 #include <set>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,9 @@
 namespace cpprun {
 
 namespace {
+
+// For how long other threads may use an object that was kept, after its connections are gone.
+constexpr std::chrono::seconds other_owners_max{5};
 
 // A descriptor's number may be reused, so the inode belongs to it.
 using Socket = std::pair<int, ino_t>;
@@ -114,10 +119,22 @@ void RoundConnections::shut_down() {
 
 void RoundConnections::end() {
   Round& round = current();
-  std::vector<std::shared_ptr<void>> kept;  // destroyed after the lock is released
-  const std::scoped_lock lock(round.mutex);
-  round.is_running = false;
-  kept.swap(round.kept);
+  std::vector<std::shared_ptr<void>> kept;
+  {
+    const std::scoped_lock lock(round.mutex);
+    round.is_running = false;
+    kept.swap(round.kept);
+  }
+  const auto until = std::chrono::steady_clock::now() + other_owners_max;
+  for (auto& each : kept) {
+    while (each.use_count() > 1 && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    // Leaked, rather than destroyed in the wrong thread.
+    if (each.use_count() > 1) {
+      static_cast<void>(std::make_unique<std::shared_ptr<void>>(std::move(each)).release());
+    }
+  }
 }
 
 bool RoundConnections::keep(std::shared_ptr<void> object) {

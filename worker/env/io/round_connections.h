@@ -24,7 +24,8 @@ class RoundConnections {
   static void begin();
   // The round is broken: whatever waits for its connections fails now. May be called repeatedly.
   static void shut_down();
-  // The round has ended: destroys what was kept.
+  // The round has ended: destroys what was kept, in this thread. So it waits until no other thread
+  // uses it: a process group must not be destroyed by its own threads, which its destructor joins.
   static void end();
 
   // Keeps an object that waits for other ranks in its destructor until end(), when its connections

@@ -165,21 +165,43 @@ TEST_CASE("a broken round closes its own connections, those that are just being 
 
 TEST_CASE("what waits in its destructor is kept until the round is left") {
   auto object = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = object;
   CHECK_FALSE(RoundConnections::keep(object));
-  {
-    Both both;
-    both.launcher.send("place round=1 RANK=0");
-    both.client.await_place();
-    CHECK(RoundConnections::keep(object));
-    both.launcher.send("broken round=1");
-    both.launcher.send("place round=2 RANK=0");
-    CHECK(both.client.await_broken(long_wait));
-    CHECK(object.use_count() == 2);
-    both.client.await_place();
-    CHECK(object.use_count() == 1);
-    CHECK(RoundConnections::keep(object));
-  }
-  CHECK(object.use_count() == 1);
+  Both both;
+  both.launcher.send("place round=1 RANK=0");
+  both.client.await_place();
+  CHECK(RoundConnections::keep(std::move(object)));
+  both.launcher.send("broken round=1");
+  both.launcher.send("place round=2 RANK=0");
+  CHECK(both.client.await_broken(long_wait));
+  CHECK(watched.use_count() == 1);
+  both.client.await_place();
+  CHECK(watched.expired());
+}
+
+TEST_CASE("what another thread still uses is destroyed by the thread that leaves the round") {
+  std::promise<std::thread::id> destroyed_by;
+  std::shared_ptr<int> object(new int(1), [&destroyed_by](const int* number) {
+    destroyed_by.set_value(std::this_thread::get_id());
+    delete number;
+  });
+  Both both;
+  both.launcher.send("place round=1 RANK=0");
+  both.client.await_place();
+  CHECK(RoundConnections::keep(object));
+  std::promise<void> leaves;
+  std::thread user([object = std::move(object), left = leaves.get_future()]() mutable {
+    left.wait();
+    object.reset();
+  });
+  both.launcher.send("broken round=1");
+  both.launcher.send("place round=2 RANK=0");
+  CHECK(both.client.await_broken(long_wait));
+  std::thread releases([&leaves] { leaves.set_value(); });
+  both.client.await_place();
+  CHECK(destroyed_by.get_future().get() == std::this_thread::get_id());
+  releases.join();
+  user.join();
 }
 
 TEST_CASE("without cpprun there are no further rounds") {
