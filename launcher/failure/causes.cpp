@@ -17,8 +17,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "check that the path is correct, and that the program is installed and its disk is mounted on "
      "that node"},
     {"interpreter_missing", "the program's interpreter or dynamic loader was not found",
-     "install it on that node, or correct the #! line; rebuild a binary whose dynamic loader that "
-     "system lacks"},
+     "install it on that node, or correct the #! line; if a binary's dynamic loader is missing, "
+     "rebuild the binary for that system"},
     {"not_executable", "no permission to execute the program",
      "run chmod +x on it, and check that all parent directories are accessible"},
     {"noexec_mount", "the program is on a file system that is mounted noexec",
@@ -28,7 +28,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"not_a_program", "the file is neither a binary nor a script with a #! line",
      "start the script with a #! line, or run it through its interpreter"},
     {"program_busy", "the program file is open for writing",
-     "wait until it is written; copy a new version to another name, then rename it into place"},
+     "wait until the file is complete, then start the job again; to avoid this, copy a new version "
+     "to another name and then rename it into place"},
     {"arguments_too_long", "the arguments and the environment exceed the kernel's limit",
      "pass long lists in a file"},
     {"start_forbidden", "the kernel refused to execute the program",
@@ -96,8 +97,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "build on the oldest system that the job runs on, or run it in the container it was built in"},
     {"command_missing", "a command was not found", "install it on that node, or correct PATH"},
     {"python_module_missing", "a Python module was not found",
-     "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment, not in the "
-     "system's Python"},
+     "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment and set "
+     "PYTHON_EXEC to the Python of that environment"},
     {"python_syntax", "Python syntax error",
      "correct the line in the error message, or set PYTHON_EXEC to a newer Python"},
     {"usage", "the script rejected its arguments",
@@ -147,7 +148,9 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"store_gone", "the job's store was closed",
      "see the rank or node that exited first; the store closes when the round ends", true},
     {"pipe_closed", "write to a closed pipe or connection",
-     "find the reader that closed it: a pipe on the command line or a peer that exited", true},
+     "find the reader that closed it: the next program in the shell pipeline, or a peer that "
+     "exited",
+     true},
     {"told_to_end", "terminated by cpprun", "see the rank that failed first", true},
     // --- disagreements between ranks ------------------------------------------------------------
     {"peer_missing", "a peer never connected",
@@ -188,8 +191,8 @@ constexpr auto catalogue = std::to_array<Cause>({
      "check where it hung, and the end of its output; if a step, an evaluation or a checkpoint may "
      "take that long, raise --beat-timeout"},
     {"no_progress", "no rank made progress",
-     "see the verdict and the stacks above; if a step can take that long without output, I/O or "
-     "CPU use, raise --hang-timeout"},
+     "see the message 'the job is hung' in the output: it shows what the ranks were doing; if a "
+     "step can take that long without output, I/O or CPU use, raise --hang-timeout"},
     {"stuck_in_kernel", "the process is in uninterruptible sleep and ignores SIGKILL",
      "check dmesg for a hung driver or disk; the process ends only when the device responds or the "
      "node reboots"},
@@ -293,6 +296,12 @@ std::string_view by_signal(int signal, const HostEvidence& around) {
     if (same && holds(rule.fact, around) && kernel_said(rule, around)) return rule.cause;
   }
   return "";
+}
+
+// The same for a signal that has ended a worker, for which there is always a cause.
+std::string_view by_deadly_signal(int signal, const HostEvidence& around) {
+  const auto cause = by_signal(signal, around);
+  return cause.empty() ? "signalled" : cause;
 }
 
 std::string_view by_code(int code) {
@@ -405,7 +414,7 @@ Verdict after_our_signal(const Evidence& evidence, const WorkerOutput& worker_ou
   // must have come before our signal: a large process takes longer to die of it than its peers take
   // to notice.
   const bool crashed = status.signalled && status.value != SIGABRT;
-  if (crashed) return {by_signal(status.value, evidence.host_facts), ""};
+  if (crashed) return {by_deadly_signal(status.value, evidence.host_facts), ""};
   auto verdict = by_own_words(worker_output);
   if (verdict.cause.empty()) {
     auto exception = python_exception(worker_output.lines);
@@ -480,10 +489,7 @@ Verdict judge_end(const Evidence& evidence, const WorkerOutput& worker_output) {
   const int signal = status.signalled                   ? status.value
                      : status.value > shell_signal_base ? status.value - shell_signal_base
                                                         : 0;
-  if (!spoke) {
-    const auto cause = by_signal(signal, around);
-    return {cause.empty() ? "signalled" : cause, ""};
-  }
+  if (!spoke) return {by_deadly_signal(signal, around), ""};
   if (auto verdict = by_own_words(worker_output); !verdict.cause.empty()) {
     // The kernel kills the largest process, often a child of the worker.
     const bool child = verdict.cause == "dataloader_worker" && around.oom_kills > 0;

@@ -89,8 +89,8 @@ std::string missing_module_advice(std::string_view name, const ModuleSight& sigh
                        sight.own_package, name.substr(sight.own_package.size() + 1));
   }
   if (!is_python(executable)) {
-    return "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment, not "
-           "in the system's Python";
+    return "set PYTHON_EXEC to a Python that has it, or install it in a virtual environment and "
+           "set PYTHON_EXEC to the Python of that environment";
   }
   if (sight.in_environment) {
     return fmt::format(

@@ -42,8 +42,8 @@ inline constexpr std::string_view left_early = "left_early";
 //      link broke, so it comes before the nodes that missed it.
 //   4. A lost node before a worker, then the lower node, what that noticed first, and the lower
 //      rank: the result is the same in every run.
-// If all of them only lost a peer, and a worker had exited with 0 before the first of them failed,
-// that worker is the root (left_early): it ran out of data, or never joined the others.
+// If the first of them only lost a peer, and a worker had exited with 0 before that, that worker is
+// the root (left_early): it ran out of data, or never joined the others.
 //
 // A node's clock offset is known better with every heartbeat. When a second failure of a node is
 // reported, both are placed by the offset known then, so they stay in the order in which the node

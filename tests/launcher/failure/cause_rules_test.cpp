@@ -176,6 +176,8 @@ TEST_CASE("a worker that exits as signalled was stopped by cpprun, a failing wor
   CHECK(after_saying({"Connection closed by peer"}, {false, 1}, SIGTERM) == "peer_gone");
   CHECK(after_saying({}, {true, SIGSEGV}, SIGTERM) == "segfault");
   CHECK(after_saying({}, {true, SIGKILL}, SIGTERM) == "killed");
+  // No rule names this signal.
+  CHECK(after_saying({}, {true, SIGALRM}, SIGTERM) == "signalled");
 }
 
 TEST_CASE("a failed exec is explained by the fault of the file, else by the errno") {
