@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What must hold whatever fails: over a fixed set of seeds, over seeds that once broke a promise,
-// and for a minute over new seeds. Changes of the leader are played in leading_test.cpp.
+// and for 20 seconds over new seeds. Changes of the leader are played in leading_test.cpp.
 
 #include <doctest/doctest.h>
 
@@ -253,7 +253,7 @@ TEST_CASE("a seed that once broke a promise keeps it now") {
 
 // The only test here that differs from run to run: a failure is a bug, and its message has the
 // seed. It ends by the clock of the machine, so that a slow machine plays fewer seeds.
-TEST_CASE("new seeds keep every promise for a minute") {
+TEST_CASE("new seeds keep every promise for a while") {
   const std::vector<std::string> groups = {"all",
                                            "workers",
                                            "exit,spawn,clocks",
@@ -275,7 +275,7 @@ TEST_CASE("new seeds keep every promise for a minute") {
                                            "standby,everything,stores",
                                            "everything,alone"};
   const auto begin = std::chrono::system_clock::now();
-  const auto each_takes = 60'000ms / groups.size() / slowdown;
+  const auto each_takes = 40'000ms / groups.size() / slowdown;
   const auto milliseconds =
       std::chrono::duration_cast<std::chrono::milliseconds>(begin.time_since_epoch());
   auto until = begin;

@@ -22,7 +22,7 @@ import unittest
 import zipfile
 
 CPPRUN = os.path.abspath(sys.argv.pop(1))
-KILLS = int(os.environ.get("WARM_KILLS", "8"))
+KILLS = int(os.environ.get("WARM_KILLS", "5"))
 TIMEOUT = int(os.environ.get("WARM_TIMEOUT", "120"))
 
 # `is_warm`: the module is imported by nothing else.

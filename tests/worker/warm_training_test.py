@@ -24,7 +24,7 @@ import time
 import unittest
 
 CPPRUN = os.path.abspath(sys.argv.pop(1))
-KILLS = int(os.environ.get("WARM_KILLS", "6"))
+KILLS = int(os.environ.get("WARM_KILLS", "3"))
 TIMEOUT = int(os.environ.get("WARM_TIMEOUT", "300"))
 # Of a hundred kills.
 CHANCES = {"worker": 62, "both workers": 10, "parent": 10, "stopped parent": 8, "cpprun": 10}
