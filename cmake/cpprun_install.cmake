@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The CMake package for other projects: find_package(cpprun) defines cpprun::store and
-# cpprun::store_shared (an embeddable store and its client), and cpprun::env (a worker's
-# environment); find_package(cpprun COMPONENTS worker) also defines cpprun::worker (distributed
-# training on LibTorch).
+# cpprun::store_shared (an embeddable store and its client), cpprun::job (a rendezvous and a
+# launcher), and cpprun::env (a worker's environment); find_package(cpprun COMPONENTS worker) also
+# defines cpprun::worker (distributed training on LibTorch).
 include(CMakePackageConfigHelpers)
 set(CPPRUN_PACKAGE_DIRECTORY "${CMAKE_INSTALL_LIBDIR}/cmake/cpprun")
 
@@ -29,6 +29,11 @@ endif()
 if(TARGET cpprun_store_shared)
   set_target_properties(cpprun_store_shared PROPERTIES EXPORT_NAME store_shared)
   install(TARGETS cpprun_store_shared EXPORT cpprunTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+endif()
+if(TARGET cpprun_job_shared)
+  set_target_properties(cpprun_job_shared PROPERTIES EXPORT_NAME job)
+  install(TARGETS cpprun_job_shared EXPORT cpprunTargets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 endif()
 if(SKBUILD)

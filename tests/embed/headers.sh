@@ -19,11 +19,11 @@ compile() {
   "$@" -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$include" ||
     { echo "not clean: $*"; exit 1; }
 }
-for header in store heartbeat_file; do
+for header in store job heartbeat_file; do
   echo "#include <cpprun/$header.h>" >"$1/one.c"
   for standard in c99 c17; do compile "$cc" -std=$standard "$1/one.c"; done
 done
-for header in store store_server store_client async_store_client expected heartbeat_file; do
+for header in store job store_server store_client async_store_client expected heartbeat_file; do
   echo "#include <cpprun/$header.h>" >"$1/one.cpp"
   for standard in c++17 c++20; do compile "$cxx" -std=$standard "$1/one.cpp"; done
   compile "$cxx" -std=c++17 -fno-exceptions -fno-rtti "$1/one.cpp"

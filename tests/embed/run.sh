@@ -15,7 +15,7 @@ expect() { [ "$2" = "$3" ] || fail "$1 said \"$3\" and not \"$2\""; }
 
 cmake --install "$build" --prefix "$work/prefix" --component development >"$work/install.log"
 "$here/headers.sh" "$work/prefix" "$cc" "$cxx"
-parts="server client local c env"
+parts="server client local c env job"
 if echo '#include <asio.hpp>' | "$cxx" -std=c++20 -E -x c++ - >/dev/null 2>&1; then
   parts="$parts asio"
 else
@@ -96,20 +96,35 @@ else
   echo "skipped: no working go, so the program in Go was not tried"
 fi
 
-# The shared library exports only the C interface, and needs only the C library.
-shown=$(nm -D --defined-only "$library" | awk '{ print $3 }' | grep -v '^CPPRUN_STORE_1$' |
-  grep -v '^cpprun_store_[a-z_]*@@CPPRUN_STORE_1$' || true)
-expect "libcpprun_store.so" "" "$shown"
-needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
-  grep -v '^libc\.so\|^ld-' || true)
-expect "libcpprun_store.so" "" "$needed"
+# A rendezvous and a job of two workers in one program. It finds cpprun on PATH.
+PATH=$(dirname "$cpprun"):$PATH "$work/job/embed_job" --no-python sh -c 'exit $RANK' \
+  >"$work/job.output" 2>"$work/job.errors" && fail "the failed job ended with exit code 0"
+for line in "round_sealed" "worker_exited rank 0 exit code 0" "worker_exited rank 1 exit code 1" \
+  "job_ended rank 1 exit code 1 (silent_exit: rank 1"; do
+  grep -q "^$line" "$work/job.output" ||
+    fail "no \"$line\" in $(cat "$work/job.output" "$work/job.errors")"
+done
+
+# The shared libraries export only the C interfaces, and need only the C library.
+for each in store job; do
+  shared=$(dirname "$library")/libcpprun_$each.so
+  version=CPPRUN_$(echo $each | tr a-z A-Z)_1
+  shown=$(nm -D --defined-only "$shared" | awk '{ print $3 }' | grep -v "^$version$" |
+    grep -v "^cpprun_[a-z_]*@@$version$" || true)
+  expect "$shared" "" "$shown"
+  needed=$(readelf -d "$shared" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+    grep -v '^lib[cm]\.so\|^ld-' || true)
+  expect "$shared" "" "$needed"
+done
 
 # The archive shows nothing else either, so that a program may have its own {fmt}.
 shown=$(nm -g --defined-only "$archive" |
   awk 'NF == 3 && $3 !~ /^cpprun_store_[a-z_]*$/ { print $3 }')
 expect "libcpprun_store.a" "" "$shown"
-"$here/abi.sh" "$work/prefix/include/cpprun/store.h" "$library" \
+"$here/abi.sh" cpprun_store "$work/prefix/include/cpprun/store.h" "$library" \
   "$source/rendezvous/embed/io/c_store.map" "$cc" "$work"
+"$here/abi.sh" cpprun_job "$work/prefix/include/cpprun/job.h" \
+  "$(dirname "$library")/libcpprun_job.so" "$source/launcher/embed/io/job.map" "$cc" "$work"
 
 # As a part of another project, only the store is built, without any other library.
 { cmake -G Ninja -S "$here/subproject" -B "$work/subproject" -DCPPRUN_SOURCE="$source" \

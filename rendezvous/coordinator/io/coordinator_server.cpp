@@ -459,7 +459,7 @@ void CoordinatorServer::say(const Coordinator::Action& action) {
 
 void CoordinatorServer::perform(const Coordinator::Action& action) {
   if (is_deposed_ && coordinator_.machine().follows()) is_deposed_ = has_kept_quiet_ = false;
-  if (status_ && callbacks_.event_of) tell_of(action);
+  if (callbacks_.event_of) tell_of(action);
   const auto when_it_is_kept = [this, &action] {
     if (!held_.hold(action)) say(action);
   };

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "launcher/embed/job_event_json.h"
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "proto/parse_json.h"
+
+namespace cpprun {
+
+namespace {
+
+using Json = nlohmann::json;
+
+std::optional<std::int64_t> number(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+std::optional<std::string> text(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+// What events of a worker and failures have in common. The event's own fields have precedence.
+void take_worker(const Json& object, JobEvent& event) {
+  if (!event.rank) event.rank = number(object, "rank");
+  if (!event.local_rank) event.local_rank = number(object, "local_rank");
+  if (!event.pid) event.pid = number(object, "pid");
+  if (!event.exit_code) event.exit_code = number(object, "exit_code");
+  if (!event.signal) event.signal = text(object, "signal");
+  if (!event.reason) event.reason = text(object, "reason");
+}
+
+}  // namespace
+
+std::optional<JobEvent> read_job_event(std::string_view line) {
+  const Json object = parse_json(line);
+  if (!object.is_object()) return std::nullopt;
+  const auto name = text(object, "event");
+  if (!name) return std::nullopt;
+  JobEvent event{.name = *name, .json = std::string(line)};
+  if (const auto time = object.find("time"); time != object.end() && time->is_number()) {
+    event.time = time->get<double>();
+  }
+  event.job = text(object, "job").value_or("");
+  event.host = text(object, "host").value_or("");
+  event.node = number(object, "node").value_or(0);
+  event.round = number(object, "round").value_or(0);
+  take_worker(object, event);
+  for (const char* const part : {"failure", "root"}) {
+    const auto failure = object.find(part);
+    if (failure == object.end() || !failure->is_object()) continue;
+    take_worker(*failure, event);
+    event.cause = text(*failure, "cause");
+    event.hint = text(*failure, "advice");
+  }
+  return event;
+}
+
+}  // namespace cpprun

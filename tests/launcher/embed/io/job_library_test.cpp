@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The functions of <cpprun/job.h>, with the finished program cpprun.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/embed/io/public/job.h"
+
+namespace {
+
+struct Seen {
+  std::string name;
+  std::string job;
+  std::int64_t rank;
+  std::int64_t exit_code;
+  std::string cause;
+};
+
+// Collects events, and may act on them.
+class Events {
+ public:
+  static void add(void* self, const cpprun_event* event) {
+    auto& own = *static_cast<Events*>(self);
+    {
+      const std::lock_guard lock(own.mutex_);
+      own.seen_.push_back({event->name, event->job, event->rank, event->exit_code,
+                           event->cause == nullptr ? "" : event->cause});
+    }
+    if (own.hook) own.hook(*event);
+  }
+  std::vector<Seen> seen() {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+  long count(const std::string& name) {
+    const auto all = seen();
+    return std::ranges::count_if(all, [&](const Seen& each) { return each.name == name; });
+  }
+  std::function<void(const cpprun_event&)> hook;
+
+ private:
+  std::mutex mutex_;
+  std::vector<Seen> seen_;
+};
+
+std::string installed_program() {
+  const char* const path = std::getenv("CPPRUN");
+  return path == nullptr ? "" : path;
+}
+
+// Launches `cpprun WORDS…`. Its console is /dev/null, to keep the test's output readable.
+class Launch {
+ public:
+  explicit Launch(std::vector<std::string> words) : words_(std::move(words)) {
+    options.size = sizeof options;
+    options.program = program_.c_str();
+    options.output = options.error = nothing_;
+  }
+  ~Launch() { ::close(nothing_); }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+
+  cpprun_job* operator()(Events& events) {
+    pointers_.clear();
+    for (const auto& word : words_) pointers_.push_back(word.c_str());
+    options.arguments = pointers_.data();
+    options.argument_count = pointers_.size();
+    options.event = &Events::add;
+    options.event_user = &events;
+    return cpprun_launch(&options);
+  }
+  cpprun_launch_options options{};
+
+ private:
+  std::string program_ = installed_program();
+  int nothing_ = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  std::vector<std::string> words_;
+  std::vector<const char*> pointers_;
+};
+
+std::vector<std::string> shell(const std::string& script, const std::string& workers = "1") {
+  return {"--standalone", "--nproc-per-node=" + workers, "--no-python", "sh", "-c", script};
+}
+
+cpprun_rendezvous* rendezvous(Events& events, const char* secret = nullptr, int status = 0) {
+  cpprun_rendezvous_options options{};
+  options.size = sizeof options;
+  options.secret = secret;
+  options.status = status;
+  options.event = &Events::add;
+  options.event_user = &events;
+  return cpprun_rendezvous_open(&options);
+}
+
+// Waits until the other end of a pipe is closed by all processes that have it.
+bool is_closed_in_time(int descriptor) {
+  pollfd wait{descriptor, POLLIN, 0};
+  char byte = 0;
+  while (::poll(&wait, 1, 30000) > 0) {
+    if (::read(descriptor, &byte, 1) <= 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("workers meet at a rendezvous in this process, and both report events") {
+  Events of_rendezvous;
+  Events of_job;
+  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous);
+  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+  CHECK(cpprun_rendezvous_port(meeting) != 0);
+  const std::string address = cpprun_rendezvous_address(meeting);
+  CHECK(address == "127.0.0.1:" + std::to_string(cpprun_rendezvous_port(meeting)));
+  Launch launch({"--rdzv-backend=c10d", "--rdzv-endpoint=" + address, "--rdzv-id=embedded",
+                 "--nnodes=1", "--nproc-per-node=2", "--no-python", "true"});
+  cpprun_job* const job = launch(of_job);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 0);
+  REQUIRE_FALSE(of_job.seen().empty());
+  CHECK(of_job.seen().front().name == "job_started");
+  CHECK(of_job.count("worker_exited") == 2);
+  CHECK(of_job.seen().back().name == "job_ended");
+  CHECK(of_job.seen().back().exit_code == 0);
+  CHECK(of_rendezvous.count("round_sealed") == 1);
+  for (const auto& each : of_rendezvous.seen()) CHECK(each.job == "embedded");
+  CHECK(cpprun_job_signal(job, SIGTERM) == -1);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_CLOSED);
+  CHECK(std::string(cpprun_job_error()) == "cpprun_job_signal: the job has ended");
+  cpprun_job_close(job);
+  cpprun_rendezvous_close(meeting);
+}
+
+TEST_CASE("a failed worker's event names the cause, and its exit code is that of the job") {
+  Events events;
+  Launch launch(shell("exit 7"));
+  cpprun_job* const job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 7);
+  REQUIRE_FALSE(events.seen().empty());
+  const Seen last = events.seen().back();
+  CHECK(last.name == "job_ended");
+  CHECK(last.rank == 0);
+  CHECK(last.cause == "silent_exit");
+  cpprun_job_close(job);
+}
+
+TEST_CASE("a job is stopped by a signal, or when it is closed") {
+  for (const bool is_closed : {false, true}) {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    Events events;
+    // The worker holds the output open while it lives.
+    Launch launch(shell("echo begin; exec sleep 600"));
+    launch.options.output = ends[1];
+    cpprun_job* const job = launch(events);
+    REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+    ::close(ends[1]);
+    char byte = 0;
+    REQUIRE(::read(ends[0], &byte, 1) == 1);
+    CHECK(cpprun_job_wait(job, 1, nullptr) == -1);
+    CHECK(cpprun_job_error_code() == CPPRUN_JOB_TIMEOUT);
+    if (!is_closed) {
+      CHECK(cpprun_job_signal(job, SIGTERM) == 0);
+      int exit_code = 0;
+      CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+      CHECK(exit_code == 128 + SIGTERM);
+    }
+    cpprun_job_close(job);
+    CHECK(is_closed_in_time(ends[0]));
+    CHECK(events.seen().back().name == "job_ended");
+    ::close(ends[0]);
+  }
+}
+
+TEST_CASE("a callback may close its job, and cannot wait for it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  static Events events;  // outlives this case: further events come after the job was closed
+  std::atomic<cpprun_job*> job{nullptr};
+  std::atomic<int> code{0};
+  std::array<int, 2> is_known{};
+  REQUIRE(::pipe2(is_known.data(), O_CLOEXEC) == 0);
+  events.hook = [&](const cpprun_event& event) {
+    if (std::string(event.name) != "worker_started") return;
+    char byte = 0;
+    if (::read(is_known[0], &byte, 1) != 1) return;
+    if (cpprun_job_wait(job, 0, nullptr) == -1) code = cpprun_job_error_code();
+    cpprun_job_close(job);
+  };
+  Launch launch(shell("exec sleep 600"));
+  launch.options.output = ends[1];
+  job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  ::close(ends[1]);
+  REQUIRE(::write(is_known[1], "!", 1) == 1);
+  CHECK(is_closed_in_time(ends[0]));
+  CHECK(code == CPPRUN_JOB_BAD_ARGUMENT);
+  for (const int each : {ends[0], is_known[0], is_known[1]}) ::close(each);
+}
+
+TEST_CASE("cpprun and its workers end when the program around the library is killed") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  std::array<int, 2> known{};
+  REQUIRE(::pipe2(known.data(), O_CLOEXEC) == 0);
+  const pid_t host = ::fork();
+  if (host == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    Events events;
+    Launch launch(shell("echo begin; exec sleep 600"));
+    launch.options.output = ends[1];
+    const bool runs = launch(events) != nullptr;
+    ::close(ends[1]);
+    if (::write(known[1], runs ? "1" : "0", 1) == 1) ::pause();
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  REQUIRE(::read(known[0], &byte, 1) == 1);
+  REQUIRE(byte == '1');
+  REQUIRE(::read(ends[0], &byte, 1) == 1);
+  ::kill(host, SIGKILL);
+  CHECK(::waitpid(host, nullptr, 0) == host);
+  CHECK(is_closed_in_time(ends[0]));
+  for (const int each : {ends[0], known[0], known[1]}) ::close(each);
+}
+
+TEST_CASE("a forked child does not own its parent's job and rendezvous") {
+  Events of_rendezvous;
+  Events of_job;
+  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous);
+  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+  std::array<int, 2> input{};
+  REQUIRE(::pipe2(input.data(), O_CLOEXEC) == 0);
+  Launch launch({"--rdzv-backend=c10d",
+                 std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(meeting), "--nnodes=1",
+                 "--no-python", "sh", "-c", "read line; exit 4"});
+  launch.options.input = input[0];
+  cpprun_job* const job = launch(of_job);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool is_refused =
+        cpprun_job_signal(job, SIGKILL) == -1 && cpprun_job_error_code() == CPPRUN_JOB_FORKED &&
+        cpprun_job_wait(job, 0, nullptr) == -1 && cpprun_job_error_code() == CPPRUN_JOB_FORKED;
+    cpprun_job_close(job);
+    cpprun_rendezvous_close(meeting);
+    ::_exit(is_refused ? 0 : 1);
+  }
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  ::close(input[0]);
+  ::close(input[1]);  // the worker's input ends
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 4);
+  cpprun_job_close(job);
+  cpprun_rendezvous_close(meeting);
+}
+
+TEST_CASE("nodes need the secret of a rendezvous that has one") {
+  const std::string line =
+      "cpprun1:embed:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+  std::string file = "/tmp/cpprun-job-secret-XXXXXX";
+  const int written = ::mkstemp(file.data());
+  REQUIRE(::write(written, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  ::close(written);
+  Events of_rendezvous;
+  Events of_job;
+  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous, line.c_str());
+  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+  const std::string endpoint = std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(meeting);
+  const std::string backend = "--rdzv-backend=c10d";
+  Launch launch({backend, endpoint, "--nnodes=1", "--secret-file=" + file, "--no-python", "true"});
+  cpprun_job* const job = launch(of_job);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 0);
+  cpprun_job_close(job);
+  Launch stranger({backend, endpoint, "--nnodes=1", "--no-python", "true"});
+  const std::array<const char*, 1> variables = {"HOME=/nonexistent"};
+  stranger.options.variables = variables.data();
+  stranger.options.variable_count = 1;
+  cpprun_job* const refused = stranger(of_job);
+  REQUIRE_MESSAGE(refused != nullptr, cpprun_job_error());
+  CHECK(cpprun_job_wait(refused, -1, &exit_code) == 0);
+  CHECK(exit_code == 1);
+  cpprun_job_close(refused);
+  cpprun_rendezvous_close(meeting);
+  ::unlink(file.c_str());
+}
+
+TEST_CASE("the status of a rendezvous is read by HTTP on its port, if that is allowed") {
+  Events events;
+  for (const int status : {CPPRUN_STATUS_NONE, CPPRUN_STATUS_USER}) {
+    cpprun_rendezvous* const meeting = rendezvous(events, nullptr, status);
+    REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(cpprun_rendezvous_port(meeting));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    const std::string request = "GET /api/v1/jobs HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n";
+    REQUIRE(::write(socket, request.data(), request.size()) ==
+            static_cast<ssize_t>(request.size()));
+    std::array<char, 4096> bytes{};
+    const ssize_t got = ::read(socket, bytes.data(), bytes.size());
+    const std::string answer(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    CHECK(answer.starts_with("HTTP/1.1 200") == (status == CPPRUN_STATUS_USER));
+    ::close(socket);
+    cpprun_rendezvous_close(meeting);
+  }
+}
+
+TEST_CASE("errors name the argument, and nothing is left running") {
+  Events events;
+  CHECK(cpprun_launch(nullptr) == nullptr);
+  CHECK(std::string(cpprun_job_error()) == "cpprun_launch: options is a null pointer");
+  CHECK(cpprun_rendezvous_open(nullptr) == nullptr);
+  CHECK(cpprun_job_wait(nullptr, 0, nullptr) == -1);
+  CHECK(std::string(cpprun_job_error()) == "cpprun_job_wait: job is a null pointer");
+  cpprun_job_close(nullptr);
+  cpprun_rendezvous_close(nullptr);
+  CHECK(cpprun_job_pid(nullptr) == 0);
+
+  Launch wrong(shell("true"));
+  wrong.options.program = "/no/such/cpprun";
+  CHECK(wrong(events) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_SYSTEM);
+  CHECK(std::string(cpprun_job_error()) ==
+        "cannot execute \"/no/such/cpprun\": No such file or directory");
+  wrong.options.program = "no-such-cpprun";
+  CHECK(wrong(events) == nullptr);
+  CHECK(std::string(cpprun_job_error()) == "\"no-such-cpprun\" is not on PATH");
+  const std::string program = installed_program();
+  wrong.options.program = program.c_str();
+  wrong.options.directory = "/no/such/directory";
+  CHECK(wrong(events) == nullptr);
+  CHECK(std::string(cpprun_job_error()) ==
+        "cannot enter \"/no/such/directory\": No such file or directory");
+  wrong.options.directory = nullptr;
+  const std::array<const char*, 1> variables = {"NAME"};
+  wrong.options.variables = variables.data();
+  wrong.options.variable_count = 1;
+  CHECK(wrong(events) == nullptr);
+  CHECK(std::string(cpprun_job_error()) ==
+        "cpprun_launch: options->variables[0] is not NAME=value");
+  wrong.options.size = 1;
+  CHECK(wrong(events) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
+  CHECK(events.seen().empty());
+
+  // A command line that cpprun rejects.
+  Launch rejected({"--nproc-per-node=none", "true"});
+  cpprun_job* const job = rejected(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 2);
+  cpprun_job_close(job);
+
+  cpprun_rendezvous* const meeting = rendezvous(events);
+  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+  cpprun_rendezvous_options options{};
+  options.size = sizeof options;
+  options.port = cpprun_rendezvous_port(meeting);
+  CHECK(cpprun_rendezvous_open(&options) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_SYSTEM);
+  CHECK(std::string(cpprun_job_error()).find("Address already in use") != std::string::npos);
+  options.port = 0;
+  options.secret = "not a secret";
+  CHECK(cpprun_rendezvous_open(&options) == nullptr);
+  const std::string why = cpprun_job_error();
+  CHECK_MESSAGE(why.starts_with("the secret "), why);
+  options.secret = nullptr;
+  options.status = 9;
+  CHECK(cpprun_rendezvous_open(&options) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
+  cpprun_rendezvous_close(meeting);
+}
+
+TEST_CASE("variables are added to those of this process, and PATH is used to find the program") {
+  Events events;
+  Launch launch(shell("test \"$NEW\" = a=b && test -n \"$PATH\" && exit 3"));
+  const std::string program = installed_program();
+  const std::string path =
+      "PATH=/no/such:" + program.substr(0, program.rfind('/')) + ":/usr/bin:/bin";
+  const std::array<const char*, 2> variables = {"NEW=a=b", path.c_str()};
+  launch.options.variables = variables.data();
+  launch.options.variable_count = variables.size();
+  launch.options.program = nullptr;
+  cpprun_job* const job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 3);
+  cpprun_job_close(job);
+}
+
+TEST_CASE("the exit code is known even if this process reaps every child") {
+  Events events;
+  struct sigaction before {};
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  REQUIRE(::sigaction(SIGCHLD, &ignored, &before) == 0);  // the kernel reaps
+  Launch launch(shell("exit 9"));
+  cpprun_job* const job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 9);
+  cpprun_job_close(job);
+  REQUIRE(::sigaction(SIGCHLD, &before, nullptr) == 0);
+}
