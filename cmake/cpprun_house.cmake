@@ -197,7 +197,8 @@ endif()
 # for CTest, of a doctest executable. Tests with the same PROGRAM share one executable, which costs
 # less compile and link time; each runs the cases of its own sources. It is a unity build, without
 # optimization, which takes two thirds of the compile time. OPTIMIZED is for tests with long
-# computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt files.
+# computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt files. The
+# unit tests are the three programs of the rooms.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "PROGRAM" "SOURCES;LINKS;ENV" ${ARGN})
   set(program ${name})
@@ -209,6 +210,9 @@ function(cpprun_test name)
     list(TRANSFORM own_files PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
     list(JOIN own_files "," own_files)
     set(own_cases "--source-file=${own_files}")
+  endif()
+  if(NOT CPPRUN_UNIT_TESTS AND program MATCHES "^(proto|rendezvous|launcher)_test$")
+    return()
   endif()
   if(NOT TARGET ${program})
     add_executable(${program})

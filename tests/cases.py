@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares the test cases of a build with the list in tests/cases.txt.
+"""Compares the test cases of one or more builds with the list in tests/cases.txt.
 
-    cases_test.py BUILD LIST            fails if a case is gone, or is new and not in the list
-    cases_test.py BUILD LIST --write    writes the list
+    cases.py BUILD…            fails if a case is gone, or is new and not in the list
+    cases.py BUILD… --write    writes the list
+
+`./dev test` runs it at its end: the release build has the tests of the finished programs, and the
+build with sanitizers has the unit tests.
 
 A case that is renamed, or no longer compiled, does not vanish without a change to the list. A name
 filter of a test (--test-case) that matches no case is an error.
@@ -23,6 +26,7 @@ import sys
 import tempfile
 
 
+LIST = pathlib.Path(__file__).with_name("cases.txt")
 # A build machine may be unable to fetch MPI; it has everything else.
 NEED_MPI = ("mpi_test", "worker_mpi_test")
 
@@ -117,19 +121,20 @@ def differences(listed, found):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
-    parser.add_argument("list", type=pathlib.Path)
+    parser.add_argument("builds", type=lambda text: pathlib.Path(text).resolve(), nargs="+")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     found = {}
-    for name, command in tests_of(given.build).items():
-        cases = cases_of(name, command, given.build)
-        if cases is not None:
-            found[name] = cases
+    for build in given.builds:
+        for name, command in tests_of(build).items():
+            cases = cases_of(name, command, build)
+            # Where both builds have a test, the first one counts: a few cases need a release build.
+            if cases is not None:
+                found.setdefault(name, cases)
     if given.write:
-        given.list.write_text(written(found))
+        LIST.write_text(written(found))
         return 0
-    listed = read(given.list)
+    listed = read(LIST)
     # Tests that need LibTorch, PyTorch or MPI are not configured on every machine.
     absent = sorted(name for name in listed if name not in found
                     and (name in NEED_MPI or not os.environ.get("CI")))
