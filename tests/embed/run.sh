@@ -70,6 +70,17 @@ $late" "$("$work/pkg_config")"
 else
   echo "skipped: no pkg-config"
 fi
+# With another C++ library than ours: the headers share no C++ type with the store.
+echo 'int main() {}' >"$work/empty.cpp"
+if clang++ -stdlib=libc++ "$work/empty.cpp" -o "$work/empty" >/dev/null 2>&1; then
+  clang++ -stdlib=libc++ -std=c++17 -Wall -Wextra -Werror "$here/local/main.cpp" \
+    -I"$work/prefix/include" -L"$(dirname "$library")" -lcpprun_store -pthread \
+    -Wl,-rpath,"$(dirname "$library")" -o "$work/libcxx"
+  expect "the program with libc++" "status/loading is done
+1 keys" "$("$work/libcxx")"
+else
+  echo "skipped: no clang with libc++"
+fi
 if [ -n "$python" ]; then
   expect "the program in Python" "hello, visitor 1
 $late" "$("$python" "$here/python/store.py" "$library")"

@@ -39,6 +39,37 @@ cat "$work/output"
 [ "$(wc -l <"$work/output")" = 2 ]
 [ "$(sort -u "$work/output")" = "learned 1" ]
 
+# A plugin that holds the archive of the store, and hides it, in a program that has loaded LibTorch,
+# whose {fmt} is another one.
+cat >"$work/plugin.cpp" <<'END'
+#include <cpprun/store_client.h>
+#include <cpprun/store_server.h>
+
+extern "C" __attribute__((visibility("default"))) int run_plugin() {
+  const auto server = cpprun::StoreServer::open({});
+  if (!server) return 1;
+  auto client = cpprun::StoreClient::open({"127.0.0.1", server->port()});
+  return client && client->set("a", "b") && client->get("a").value() == "b" ? 7 : 1;
+}
+END
+cat >"$work/host.cpp" <<'END'
+#include <dlfcn.h>
+
+int main(int, char** words) {
+  if (dlopen(words[1], RTLD_NOW | RTLD_GLOBAL) == nullptr) return 2;
+  void* const plugin = dlopen(words[2], RTLD_NOW);
+  if (plugin == nullptr) return 3;
+  return reinterpret_cast<int (*)()>(dlsym(plugin, "run_plugin"))();
+}
+END
+archive=$(find "$work/prefix" -name libcpprun_store.a)
+"$compiler" -std=c++17 -shared -fPIC -fvisibility=hidden "$work/plugin.cpp" \
+  -I"$work/prefix/include" "$archive" -pthread -o "$work/plugin.so"
+"$compiler" "$work/host.cpp" -ldl -o "$work/host"
+code=0
+"$work/host" "$libtorch/lib/libtorch_cpu.so" "$work/plugin.so" || code=$?
+[ $code = 7 ] || { echo "the plugin beside LibTorch ended with $code"; exit 1; }
+
 configure spirals "$libtorch" from_libtorch || { cat "$work/spirals.log"; exit 1; }
 cmake --build "$work/spirals" >"$work/spirals.log" 2>&1 || { cat "$work/spirals.log"; exit 1; }
 mkdir "$work/one" "$work/two"
