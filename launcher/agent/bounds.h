@@ -50,6 +50,9 @@ inline constexpr std::chrono::nanoseconds turn_pause_max = 100ms;
 // A job that ends sooner needs none; by then a longer one has started its workers.
 inline constexpr std::chrono::nanoseconds door_opens_after = 200ms;
 
+// For how long a parent's second signal waits, to see whether the parent has ended.
+inline constexpr std::chrono::nanoseconds parent_end_max = 500ms;
+
 // Events kept unformatted while there is no watcher; beyond this all are formatted.
 inline constexpr std::size_t events_unsaid_max = 64;
 

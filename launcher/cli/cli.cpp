@@ -510,6 +510,10 @@ class FanoutReader {
     refuse(flags_.local_addr, flags_.local_addr.given, "remove the flag");
     refuse(flags_.standalone, is_on(flags_.standalone), "remove the flag");
     refuse(flags_.rdzv_endpoint, flags_.rdzv_endpoint.given, "use --master-addr and --master-port");
+    // The agents on the hosts write the events.
+    const std::string events = flags_.events.value.value_or("");
+    refuse(flags_.events, events.starts_with("/dev/fd/") || events.starts_with("/proc/self/fd/"),
+           "name a file; each host writes its own");
   }
 
   void read_environment(fanout::JobTerms& job) {

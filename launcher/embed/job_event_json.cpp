@@ -24,14 +24,16 @@ std::optional<std::string> text(const Json& object, const char* name) {
   return found->get<std::string>();
 }
 
-// What events of a worker and failures have in common. The event's own fields have precedence.
+// What events of a worker and failures have in common. The event's own exit code has precedence: a
+// job and its failed worker may end with different ones.
 void take_worker(const Json& object, JobEvent& event) {
-  if (!event.rank) event.rank = number(object, "rank");
-  if (!event.local_rank) event.local_rank = number(object, "local_rank");
-  if (!event.pid) event.pid = number(object, "pid");
-  if (!event.exit_code) event.exit_code = number(object, "exit_code");
-  if (!event.signal) event.signal = text(object, "signal");
-  if (!event.reason) event.reason = text(object, "reason");
+  event.rank = number(object, "rank");
+  event.local_rank = number(object, "local_rank");
+  event.pid = number(object, "pid");
+  if (!event.exit_code) {
+    event.exit_code = number(object, "exit_code");
+    event.signal = text(object, "signal");
+  }
 }
 
 }  // namespace
@@ -47,15 +49,20 @@ std::optional<JobEvent> read_job_event(std::string_view line) {
   }
   event.job = text(object, "job").value_or("");
   event.host = text(object, "host").value_or("");
-  event.node = number(object, "node").value_or(0);
+  event.node = number(object, "node");
   event.round = number(object, "round").value_or(0);
   take_worker(object, event);
+  event.reason = text(object, "reason");
   for (const char* const part : {"failure", "root"}) {
     const auto failure = object.find(part);
     if (failure == object.end() || !failure->is_object()) continue;
     take_worker(*failure, event);
     event.cause = text(*failure, "cause");
+    event.description = text(*failure, "reason");
+    event.message = text(*failure, "message");
     event.hint = text(*failure, "advice");
+    const auto consequence = failure->find("consequence");
+    event.is_consequence = consequence != failure->end() && *consequence == true;
   }
   return event;
 }

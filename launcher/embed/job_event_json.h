@@ -14,22 +14,26 @@ struct JobEvent {
   double time = 0;   // seconds since 1970
   std::string job;
   std::string host;
-  std::int64_t node = 0;
+  std::optional<std::int64_t> node;
   std::int64_t round = 0;
-  // Of a worker, or of the failure in the event.
+  // Of a worker, or of the failed worker in the event.
   std::optional<std::int64_t> rank;
   std::optional<std::int64_t> local_rank;
   std::optional<std::int64_t> pid;
+  // Of the job, or of a worker.
   std::optional<std::int64_t> exit_code;
   std::optional<std::string> signal;
   std::optional<std::string> reason;
   // Of the failure in the event.
   std::optional<std::string> cause;
+  std::optional<std::string> description;
+  std::optional<std::string> message;
   std::optional<std::string> hint;
+  bool is_consequence = false;
   std::string json;  // the line that was read
 };
 
-// Reads a line of an event file or event stream; nothing if it is no event.
+// Reads a line of an event file or event stream; nothing if it is not an event.
 std::optional<JobEvent> read_job_event(std::string_view line);
 
 }  // namespace cpprun

@@ -211,6 +211,11 @@ void LinkChannel::hang_up(std::string reason) {
   if (outbox_.empty()) end(hang_up_reason_);
 }
 
+void LinkChannel::shut_down() {
+  asio::error_code ignored;  // Else the peer has closed it.
+  socket_.shutdown(asio::socket_base::shutdown_both, ignored);
+}
+
 void LinkChannel::break_off() {
   if (ended_) return;
   broke_ = true;

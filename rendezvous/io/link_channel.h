@@ -42,6 +42,8 @@ class LinkChannel : public LinkEnd, public std::enable_shared_from_this<LinkChan
   void hang_up(std::string reason) override;
   // At once, without what was not sent yet; the other side sees a link that was reset.
   void break_off();
+  // Ends the connection for all processes that have copies of its descriptor.
+  void shut_down();
   void forget() override { callbacks_ = {}; }
   // Ended, and neither side had closed it.
   bool broke() const { return broke_; }

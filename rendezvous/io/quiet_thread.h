@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 // Threads of a library inside another program: they receive none of its signals, which its own
-// threads handle.
+// threads handle, except those of a fault in the thread itself.
 
 #include <pthread.h>
 #include <signal.h>
@@ -20,6 +20,9 @@ inline int start_quiet_thread(std::function<void()> body, pthread_t* started = n
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigdelset(&all, fault);
+  }
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
   const int error = pthread_create(

@@ -44,6 +44,7 @@ Runtime::Runtime(RunInputs inputs, Watchdog watchdog, std::optional<UpgradeState
                agent_.advance();
              }),
       result_delivery_(context_),
+      parent_check_(context_),
       messages_(inputs_.style),
       pump_(context_, *inputs_.side, 1, 2, inputs_.style.timed,
             before_ ? &before_->workers.output : nullptr),
@@ -204,8 +205,20 @@ void Runtime::take_signals() {
   std::vector<int> taken = inputs_.config.signals;
   const auto& notices = inputs_.config.notices;
   taken.insert(taken.end(), notices.begin(), notices.end());
-  signals_.emplace(context_, taken,
-                   [this](int signal, const SignalSender& sender) { signalled(signal, sender); });
+  signals_.emplace(context_, taken, [this](int signal, const SignalSender& sender) {
+    heard_signal(signal, sender);
+  });
+}
+
+// The second signal kills the workers at once. But a parent that ends sends its parent-death signal
+// once for each of its threads, and a Ctrl-C that ended it has reached cpprun too.
+void Runtime::heard_signal(int signal, const SignalSender& sender) {
+  const bool is_of_parent = parent_ > 1 && sender.pid == parent_;
+  if (!is_asked_to_end_ || !is_of_parent || !asks_to_end(signal)) return signalled(signal, sender);
+  parent_check_.expires_after(bounds::parent_end_max);
+  parent_check_.async_wait([this, signal, sender](const asio::error_code& error) {
+    if (!error && ::getppid() == parent_) signalled(signal, sender);
+  });
 }
 
 void Runtime::signalled(int signal, const SignalSender& sender) {

@@ -2,6 +2,7 @@
 #pragma once
 // The agent's runtime: its event loop, console, reports and end.
 
+#include <unistd.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
@@ -66,6 +67,7 @@ class Runtime {
   WorkerRuntime::Callbacks callbacks_of_workers();
   void step_down();
   void take_signals();
+  void heard_signal(int signal, const SignalSender& sender);
   void signalled(int signal, const SignalSender& sender);
   void watch_for_notice();
   void hear_coordinator(const Note& said);
@@ -107,6 +109,8 @@ class Runtime {
   asio::io_context context_{1};
   MachineTimer timer_;
   asio::steady_timer result_delivery_;
+  const int parent_ = ::getppid();
+  asio::steady_timer parent_check_;  // whether a second signal came because the parent has ended
   ConsoleMessages messages_;
   OutputPump pump_;
   LogLimiter unidentified_connections_;  // for log lines about unidentified connections

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The functions of <cpprun/job.h>.
 
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <cerrno>
 #include <cstddef>
-#include <limits>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "launcher/embed/io/embedded_rendezvous.h"
@@ -17,7 +19,10 @@
 #include "launcher/embed/io/public/job.h"
 #include "launcher/embed/job_event_json.h"
 #include "proto/environment.h"
+#include "proto/secure/secret.h"
+#include "proto/text.h"
 #include "rendezvous/embed/io/c_frame.h"
+#include "rendezvous/io/secret_file.h"
 
 namespace c = cpprun::c;
 using c::Code;
@@ -34,6 +39,7 @@ static_assert(CPPRUN_JOB_VERSION == static_cast<int>(Code::version));
 static_assert(CPPRUN_JOB_NO_MEMORY == static_cast<int>(Code::no_memory));
 static_assert(CPPRUN_JOB_FORKED == static_cast<int>(Code::forked));
 static_assert(CPPRUN_JOB_SYSTEM == static_cast<int>(Code::system));
+static_assert(CPPRUN_JOB_UNSUPPORTED == static_cast<int>(Code::unsupported));
 static_assert(CPPRUN_STATUS_NONE == static_cast<int>(cpprun::StatusAccess::none));
 static_assert(CPPRUN_STATUS_USER == static_cast<int>(cpprun::StatusAccess::user));
 static_assert(CPPRUN_STATUS_HOST == static_cast<int>(cpprun::StatusAccess::host));
@@ -49,10 +55,14 @@ struct cpprun_rendezvous {
 
 struct cpprun_job {
   std::unique_ptr<LaunchedJob> job;
-  pid_t owner = ::getpid();
 };
 
 namespace {
+
+// The size of the first version of a struct whose last member then was a pointer at that place.
+constexpr std::size_t size_with(std::size_t last_member) {
+  return last_member + sizeof(void*);
+}
 
 using EventCallback = void (*)(void* user, const cpprun_event* event);
 
@@ -66,7 +76,7 @@ std::function<void(const JobEvent&)> event_hook(EventCallback callback, void* us
     shown.time = event.time;
     shown.job = event.job.c_str();
     shown.host = event.host.c_str();
-    shown.node = event.node;
+    shown.node = event.node.value_or(-1);
     shown.round = event.round;
     shown.rank = event.rank.value_or(-1);
     shown.local_rank = event.local_rank.value_or(-1);
@@ -75,7 +85,10 @@ std::function<void(const JobEvent&)> event_hook(EventCallback callback, void* us
     shown.signal = text(event.signal);
     shown.reason = text(event.reason);
     shown.cause = text(event.cause);
+    shown.description = text(event.description);
     shown.hint = text(event.hint);
+    shown.message = text(event.message);
+    shown.is_consequence = event.is_consequence ? 1 : 0;
     shown.json = event.json.c_str();
     callback(user, &shown);
   };
@@ -83,7 +96,7 @@ std::function<void(const JobEvent&)> event_hook(EventCallback callback, void* us
 
 StoreResult<std::unique_ptr<cpprun_rendezvous>> open(const cpprun_rendezvous_options* given) {
   const auto read = c::read_struct("cpprun_rendezvous_open", "cpprun_rendezvous_options", given,
-                                   sizeof(cpprun_rendezvous_options));
+                                   size_with(offsetof(cpprun_rendezvous_options, event_user)));
   if (!read) return tl::unexpected(read.error());
   if (read->status < CPPRUN_STATUS_NONE || read->status > CPPRUN_STATUS_NETWORK) {
     return cpprun::failure(Code::bad_argument, "cpprun_rendezvous_open: options->status is " +
@@ -95,11 +108,12 @@ StoreResult<std::unique_ptr<cpprun_rendezvous>> open(const cpprun_rendezvous_opt
   if (!host.empty()) options.host = host == "*" ? "" : std::string(host);
   options.port = read->port;
   if (read->secret != nullptr) {
-    options.secrets = read->secret;
-    if (options.secrets.empty()) {
+    auto secrets = cpprun::parse_secrets(read->secret, cpprun::make_key_memory);
+    if (!secrets) {
       return cpprun::failure(Code::bad_argument,
-                             "cpprun_rendezvous_open: options->secret is empty; use NULL for none");
+                             "cpprun_rendezvous_open: options->secret: " + secrets.error().reason);
     }
+    options.secrets = std::move(*secrets);
   }
   options.status = static_cast<cpprun::StatusAccess>(read->status);
   if (read->jobs_max != 0) options.jobs_max = read->jobs_max;
@@ -112,7 +126,7 @@ StoreResult<std::unique_ptr<cpprun_rendezvous>> open(const cpprun_rendezvous_opt
   }
   options.event = event_hook(read->event, read->event_user);
   auto opened = EmbeddedRendezvous::open(std::move(options));
-  if (!opened) return cpprun::failure(Code::system, std::move(opened.error().reason));
+  if (!opened) return tl::unexpected(std::move(opened.error()));
   return std::unique_ptr<cpprun_rendezvous>(new cpprun_rendezvous{std::move(*opened)});
 }
 
@@ -134,7 +148,7 @@ StoreResult<cpprun::Environment> variables_of(const cpprun_launch_options& optio
 
 StoreResult<std::unique_ptr<cpprun_job>> launch(const cpprun_launch_options* given) {
   const auto read = c::read_struct("cpprun_launch", "cpprun_launch_options", given,
-                                   sizeof(cpprun_launch_options));
+                                   size_with(offsetof(cpprun_launch_options, event_user)));
   if (!read) return tl::unexpected(read.error());
   LaunchedJob::Options options;
   if (read->program != nullptr && *read->program != '\0') options.program = read->program;
@@ -151,10 +165,17 @@ StoreResult<std::unique_ptr<cpprun_job>> launch(const cpprun_launch_options* giv
   if (!variables) return tl::unexpected(std::move(variables.error()));
   options.environment = std::move(*variables);
   if (read->directory != nullptr) options.directory = read->directory;
-  const auto stream = [](int descriptor) { return descriptor == 0 ? -1 : descriptor; };
-  options.input = stream(read->input);
-  options.output = stream(read->output);
-  options.error = stream(read->error);
+  for (const auto& [name, descriptor, own] : {std::tuple{"input", read->input, &options.input},
+                                              std::tuple{"output", read->output, &options.output},
+                                              std::tuple{"error", read->error, &options.error}}) {
+    if (descriptor == 0) continue;
+    if (descriptor < 0 || ::fcntl(descriptor, F_GETFD) < 0) {
+      return cpprun::failure(Code::bad_argument, std::string("cpprun_launch: options->") + name +
+                                                     " is " + std::to_string(descriptor) +
+                                                     ", which is not an open descriptor");
+    }
+    *own = descriptor;
+  }
   options.event = event_hook(read->event, read->event_user);
   auto started = LaunchedJob::start(std::move(options));
   if (!started) return cpprun::failure(Code::system, std::move(started.error().reason));
@@ -166,7 +187,7 @@ std::optional<cpprun::StoreError> not_usable(const char* function, const cpprun_
   if (job == nullptr) {
     return cpprun::StoreError{{c::null_pointer_text(function, "job")}, Code::bad_argument};
   }
-  if (job->owner == ::getpid()) return std::nullopt;
+  if (job->job->is_own()) return std::nullopt;
   return cpprun::StoreError{{std::string(function) + ": the job belongs to the parent process"},
                             Code::forked};
 }
@@ -239,8 +260,14 @@ int cpprun_job_signal(cpprun_job* job, int signal) {
   const char* const function = __func__;
   return c::guarded([&]() -> StoreResult<bool> {
     if (auto error = not_usable(function, job)) return tl::unexpected(std::move(*error));
-    if (job->job->signal(signal)) return true;
-    return cpprun::failure(Code::closed, std::string(function) + ": the job has ended");
+    const int error = job->job->signal(signal);
+    if (error == 0) return true;
+    if (error == ESRCH) {
+      return cpprun::failure(Code::closed, std::string(function) + ": the job has ended");
+    }
+    return cpprun::failure(error == EINVAL ? Code::bad_argument : Code::system,
+                           std::string(function) + ": cannot send signal " +
+                               std::to_string(signal) + ": " + cpprun::errno_text(error));
   });
 }
 

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "launcher/embed/io/embedded_rendezvous.h"
 
-#include <signal.h>
-#include <unistd.h>
+#include <pthread.h>
 #include <asio/io_context.hpp>
 
 #include <exception>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "proto/clock.h"
 #include "proto/text.h"
 #include "rendezvous/coordinator/io/coordinator_server.h"
 #include "rendezvous/daemon/bounds.h"
+#include "rendezvous/daemon/daemon_options.h"
 #include "rendezvous/daemon/io/owner_access.h"
+#include "rendezvous/daemon/io/store_daemon.h"
+#include "rendezvous/io/owner_process.h"
 #include "rendezvous/io/program.h"
-#include "rendezvous/io/secret_file.h"
+#include "rendezvous/io/quiet_thread.h"
 #include "rendezvous/status/status_json.h"
 
 namespace cpprun::io {
@@ -28,15 +29,17 @@ class EmbeddedRendezvous::Impl {
       : options_(std::move(options)),
         events_(machine_name()),
         server_(std::make_unique<CoordinatorServer>(
-            context_, callbacks(), ConnectionLimits{.memory = memory_of(options_)})),
+            context_, callbacks(),
+            ConnectionLimits{
+                .memory = memory_of(DaemonOptions{.memory_bytes_max = options_.memory_bytes_max}),
+                .shares_process = true})),
         access_(*server_) {}
 
-  Result<void> open() {
+  StoreResult<void> open() {
     if (!options_.secrets.empty()) {
-      auto secrets = parse_secrets(options_.secrets, make_key_memory);
-      if (!secrets) return failure("the secret " + secrets.error().reason);
-      auto taken = access_.take({{.name = std::string(only_owner_name), .secrets = *secrets}});
-      if (!taken) return taken;
+      auto taken =
+          access_.take({{.name = std::string(only_owner_name), .secrets = options_.secrets}});
+      if (!taken) return failure(StoreErrorCode::unsupported, taken.error().reason);
     }
     const auto listening =
         server_->open({.host = options_.host, .port = options_.port},
@@ -46,29 +49,29 @@ class EmbeddedRendezvous::Impl {
                                    .last_call = bounds::daemon_last_call},
                        .limits = {.jobs = options_.jobs_max}},
                       PlainStore::refused, {.access = options_.status, .names = {options_.host}});
-    if (!listening) return tl::unexpected<Error>(listening.error());
+    if (!listening) return failure(StoreErrorCode::system, listening.error().reason);
     port_ = listening->port;
     address_ = listening->address;
     return {};
   }
 
-  // The signals of the process are for its own threads.
-  void start(const std::shared_ptr<Impl>& self) {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([self] { self->serve(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  StoreResult<void> start(const std::shared_ptr<Impl>& self) {
+    const int error = start_quiet_thread([self] { self->serve(); }, &thread_);
+    if (error == 0) return {};
+    return failure(StoreErrorCode::system, "cannot create a thread: " + errno_text(error));
   }
 
   void stop() {
     context_.stop();
-    if (thread_.get_id() == std::this_thread::get_id()) return thread_.detach();
-    if (thread_.joinable()) thread_.join();
+    if (::pthread_equal(thread_, ::pthread_self()) == 0) {
+      ::pthread_join(thread_, nullptr);
+    } else {
+      is_closed_ = true;
+      ::pthread_detach(thread_);
+    }
   }
 
-  bool is_own() const { return ::getpid() == pid_; }
+  bool is_own() const { return owner_.is_this(); }
   std::uint16_t port() const { return port_; }
   const std::string& address() const { return address_; }
 
@@ -76,19 +79,12 @@ class EmbeddedRendezvous::Impl {
   void serve() {
     try {
       context_.run();
-    } catch (const std::exception& error) {
-      log({.text = std::string("the rendezvous ends: ") + error.what(), .level = LogLevel::error});
+    } catch (const std::exception& error) {  // out of memory: cpprund would exit
+      log({.text = std::string("the rendezvous stopped: ") + error.what(),
+           .level = LogLevel::error});
     }
+    server_->shut_down();
     server_.reset();
-  }
-
-  static MemoryLimits memory_of(const Options& options) {
-    MemoryLimits limits = memory_of_this_machine();
-    if (options.memory_bytes_max != 0) {
-      limits.bytes_max = options.memory_bytes_max;
-      limits.address_bytes_max = options.memory_bytes_max;
-    }
-    return limits;
   }
 
   CoordinatorServer::Callbacks callbacks() {
@@ -104,32 +100,33 @@ class EmbeddedRendezvous::Impl {
   }
 
   void log(const Note& note) const {
-    if (!options_.log) return;
+    if (!options_.log || is_closed_) return;
     const std::string text = note.peer ? note.peer->text() + " " + note.text : note.text;
     options_.log(note.ordinary ? LogLevel::debug : note.level,
                  plain_line(text, bounds::log_line_bytes_max));
   }
 
   void tell(std::string_view line) const {
-    if (!options_.event) return;
+    if (!options_.event || is_closed_) return;
     if (const auto event = read_job_event(line)) options_.event(*event);
   }
 
   const Options options_;
-  const pid_t pid_ = ::getpid();
+  const OwnerProcess owner_;
+  bool is_closed_ = false;  // in a callback: no further one comes
   asio::io_context context_{1};
   JobEvents events_;
   std::unique_ptr<CoordinatorServer> server_;  // destroyed in the serving thread
   OwnerAccess access_;
   std::uint16_t port_ = 0;
   std::string address_;
-  std::thread thread_;
+  pthread_t thread_{};
 };
 
-Result<std::unique_ptr<EmbeddedRendezvous>> EmbeddedRendezvous::open(Options options) {
+StoreResult<std::unique_ptr<EmbeddedRendezvous>> EmbeddedRendezvous::open(Options options) {
   auto impl = std::make_shared<Impl>(std::move(options));
-  if (auto opened = impl->open(); !opened) return tl::unexpected<Error>(opened.error());
-  impl->start(impl);
+  if (auto opened = impl->open(); !opened) return tl::unexpected(opened.error());
+  if (auto started = impl->start(impl); !started) return tl::unexpected(started.error());
   return std::unique_ptr<EmbeddedRendezvous>(new EmbeddedRendezvous(std::move(impl)));
 }
 

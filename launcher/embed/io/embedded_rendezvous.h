@@ -8,7 +8,8 @@
 #include <string>
 
 #include "launcher/embed/job_event_json.h"
-#include "proto/result.h"
+#include "proto/secure/secret.h"
+#include "rendezvous/client/store_error.h"
 #include "rendezvous/coordinator/bounds.h"
 #include "rendezvous/logging.h"
 #include "rendezvous/status/status_access.h"
@@ -21,7 +22,7 @@ class EmbeddedRendezvous {
   struct Options {
     std::string host = "127.0.0.1";  // empty: all interfaces
     std::uint16_t port = 0;          // 0: the kernel picks one
-    std::string secrets = {};        // the text of a secrets file; empty: no secret
+    Secrets secrets = {};            // empty: no secret
     StatusAccess status = StatusAccess::none;
     std::size_t jobs_max = bounds::jobs_max;
     std::uint64_t memory_bytes_max = 0;  // 0: a share of the machine's memory
@@ -29,9 +30,9 @@ class EmbeddedRendezvous {
     std::function<void(LogLevel, const std::string& line)> log = {};
     std::function<void(const JobEvent&)> event = {};
   };
-  static Result<std::unique_ptr<EmbeddedRendezvous>> open(Options options);
-  // Ends every connection and the thread; in a callback, after that callback. In a forked child it
-  // does nothing.
+  static StoreResult<std::unique_ptr<EmbeddedRendezvous>> open(Options options);
+  // Ends every connection and the thread. In a callback that happens after it, and no further
+  // callback comes. In a forked child it does nothing.
   ~EmbeddedRendezvous();
 
   std::uint16_t port() const;

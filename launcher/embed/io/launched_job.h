@@ -25,21 +25,22 @@ class LaunchedJob {
     Environment environment = {};                     // all variables of cpprun
     std::string directory = {};                       // empty: that of this process
     int input = -1, output = -1, error = -1;          // -1: /dev/null for the input, else our own
-    std::function<void(const JobEvent&)> event = {};  // called in the job's thread
+    std::function<void(const JobEvent&)> event = {};  // called in a thread of the job
   };
   // Returns when the program is executed. It gets SIGTERM if this process ends.
   static Result<std::unique_ptr<LaunchedJob>> start(Options options);
-  // Sends SIGTERM and waits for the end; in the job's own thread, without waiting. In a forked
-  // child it does nothing.
+  // Sends SIGTERM and waits for the end. In the job's own callback it does not wait, and no further
+  // callback comes. In a forked child it does nothing.
   ~LaunchedJob();
 
+  bool is_own() const;  // false in a forked child
   pid_t pid() const;
   // The exit code once all events were delivered, 128 + signal if a signal ended cpprun; nothing if
-  // the timeout passes first. Never call it in the job's thread (is_in_callback()).
+  // the timeout passes first. Never call it in the job's callback.
   std::optional<int> wait(std::optional<Duration> timeout);
   bool is_in_callback() const;
-  // False: the job has ended.
-  bool signal(int signal);
+  // Returns an errno, or 0. ESRCH: the job has ended.
+  int signal(int signal);
 
  private:
   class Impl;

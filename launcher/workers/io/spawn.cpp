@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,13 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/io/bare_child.h"
 #include "rendezvous/io/file_descriptor.h"
 
 namespace cpprun::io {
 
 namespace {
-
-constexpr std::size_t child_stack_bytes = 64 * 1024;  // a few system calls need a fraction of it
 
 // All the child needs, prepared before the clone. It must not allocate, because its heap is ours.
 struct ChildPlan {
@@ -43,9 +41,6 @@ struct ChildPlan {
   SpawnStage stage = SpawnStage::session;
   int error_number = 0;
 };
-
-// Instrumented code would look for the shadow of a stack that is not the thread's.
-#define CPPRUN_BARE __attribute__((no_sanitize("address", "undefined", "thread")))
 
 CPPRUN_BARE int open_target(const StreamPlan& plan) {
   if (plan.target == StreamTarget::nowhere) return ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -124,26 +119,6 @@ class Variables {
   std::vector<char*> pointers_;
 };
 
-// A stack for the child, with an inaccessible guard page below it.
-class Stack {
- public:
-  Stack() {
-    base_ = ::mmap(nullptr, child_stack_bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-    if (base_ != MAP_FAILED) ::mprotect(base_, 4096, PROT_NONE);
-  }
-  ~Stack() {
-    if (base_ != MAP_FAILED) ::munmap(base_, child_stack_bytes);
-  }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-  bool good() const { return base_ != MAP_FAILED; }
-  void* top() const { return static_cast<char*>(base_) + child_stack_bytes; }
-
- private:
-  void* base_ = nullptr;
-};
-
 // The CPU set in the kernel's format, as long as needed.
 std::vector<cpu_set_t> cpu_mask_of(const CpuSet& cpus) {
   if (cpus.empty()) return {};
@@ -175,8 +150,6 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const Variables variables(limits.inherited, spec.variables);
-  const Stack stack;
-  if (!stack.good()) return tl::unexpected(SpawnError{SpawnStage::clone, errno});
 
   ChildPlan plan;
   plan.path = argv.front();
@@ -201,25 +174,13 @@ tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, i
   plan.cpus_bytes = mask.size() * sizeof(cpu_set_t);
   plan.parent = ::getpid();
 
-  // None of our handlers may run in the child, which shares our memory.
-  sigset_t every, before;
-  ::sigfillset(&every);
-  ::sigprocmask(SIG_SETMASK, &every, &before);
-  Child child;
-  constexpr int borrowing = CLONE_VM | CLONE_VFORK | SIGCHLD;
-  child.pid = ::clone(child_main, stack.top(), borrowing | CLONE_PIDFD, &plan, &child.pidfd);
-  // A kernel before 5.2 provides no pidfd, and some sandboxes reject the flag.
-  if (child.pid < 0 && (errno == EINVAL || errno == EPERM || errno == ENOSYS)) {
-    child.pid = ::clone(child_main, stack.top(), borrowing, &plan);
-  }
-  const int clone_error = errno;
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (child.pid < 0) return tl::unexpected(SpawnError{SpawnStage::clone, clone_error});
-  if (plan.error_number == 0) return child;
+  const BareChild started = start_bare_child(child_main, &plan);
+  if (started.pid < 0) return tl::unexpected(SpawnError{SpawnStage::clone, started.error});
+  if (plan.error_number == 0) return Child{.pid = started.pid, .pidfd = started.pidfd};
 
   siginfo_t info{};
-  ::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED);
-  if (child.pidfd >= 0) ::close(child.pidfd);
+  ::waitid(P_PID, static_cast<id_t>(started.pid), &info, WEXITED);
+  if (started.pidfd >= 0) ::close(started.pidfd);
   return tl::unexpected(SpawnError{plan.stage, plan.error_number});
 }
 

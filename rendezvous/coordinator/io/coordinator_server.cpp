@@ -39,7 +39,7 @@ TimePoint now() {
 }
 
 ConnectionLimits with_room_for_links(ConnectionLimits limits) {
-  limits.keeps_descriptors_for_links = true;
+  limits.keeps_descriptors_for_links = !limits.shares_process;
   return limits;
 }
 
@@ -76,6 +76,11 @@ CoordinatorServer::CoordinatorServer(asio::io_context& context, Callbacks callba
       connections_(with_room_for_links(limits)),
       events_(fmt::format("{:016x}", random_word())),
       link_reserve_(std::make_shared<std::uint64_t>(limits.memory.bytes_max / 8)) {}
+
+void CoordinatorServer::shut_down() {
+  connections_.shut_down();
+  for (auto& [link, channel] : channels_) channel->shut_down();
+}
 
 CoordinatorServer::~CoordinatorServer() {
   for (auto& [link, channel] : channels_) channel->forget();

@@ -107,6 +107,10 @@ class CoordinatorServer : public ReplicatedCoordinator {
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
 
+  // Before the destructor, where a forked child may have copies of the descriptors: ends all
+  // connections and frees the ports all the same.
+  void shut_down();
+
   // Opens the port (0: the kernel picks one) and returns the actual one. With `options.only`, that
   // job exists from here on, and its store_port is filled in. Without it, this is a daemon. `plain`
   // is for daemons only. There is no read access unless `status` grants it.

@@ -68,8 +68,6 @@ void close_up(CoordinatorServer& server, HelperProcesses& side, const DaemonOpti
 SetPorts ports_of(asio::io_context& context, HelperProcesses& side, LeaseGuard::Say say,
                   std::function<Result<std::shared_ptr<SecureContext>>()> security);
 
-namespace {
-
 MemoryLimits memory_of(const DaemonOptions& options) {
   MemoryLimits limits = memory_of_this_machine();
   if (options.memory_bytes_max != 0) limits.bytes_max = options.memory_bytes_max;
@@ -85,6 +83,8 @@ MemoryLimits memory_of(const DaemonOptions& options) {
   }
   return limits;
 }
+
+namespace {
 
 // The host names that the command line gives to this daemon.
 HostNames given_names(const DaemonOptions& options) {

@@ -4,8 +4,12 @@
 
 #include "proto/environment.h"
 #include "rendezvous/daemon/daemon_options.h"
+#include "rendezvous/store/memory_accounting.h"
 
 namespace cpprun {
+
+// What clients may make a daemon hold: as its options say, or a share of this machine's memory.
+MemoryLimits memory_of(const DaemonOptions& options);
 
 // Serves until SIGTERM or SIGINT. Returns the exit code: 0, or 1 if the port cannot be opened or
 // the secrets cannot be read, with an explanation on stderr. SIGHUP reloads the secrets. Prints one

@@ -110,6 +110,8 @@ struct ConnectionLimits {
   std::size_t work_per_visit = bounds::store_work_per_visit;
   MemoryLimits memory = {};
   bool keeps_descriptors_for_links = false;  // reserves a share that no store client gets
+  // The process has other descriptors, which it opens and closes as it likes: nothing is reserved.
+  bool shares_process = false;
 };
 
 struct ListenOptions {

@@ -10,8 +10,10 @@ static void print_event(void*, const cpprun_event* event) {
   std::printf("%s", event->name);
   if (event->rank >= 0) std::printf(" rank %d", static_cast<int>(event->rank));
   if (event->exit_code >= 0) std::printf(" exit code %d", static_cast<int>(event->exit_code));
-  if (event->cause != nullptr) std::printf(" (%s: %s)", event->cause, event->reason);
+  if (event->cause != nullptr) std::printf(" (%s)", event->cause);
+  if (event->message != nullptr) std::printf(": %s", event->message);
   std::printf("\n");
+  std::fflush(stdout);
 }
 
 static int failed() {
@@ -19,16 +21,16 @@ static int failed() {
 }
 
 int main(int argc, char** argv) {
-  cpprun_rendezvous_options meeting = {};
-  meeting.size = sizeof meeting;
-  meeting.status = CPPRUN_STATUS_USER;  // http://ADDRESS/ shows the jobs to this user
-  cpprun_rendezvous* rendezvous = cpprun_rendezvous_open(&meeting);
+  cpprun_rendezvous_options where = {};
+  where.size = sizeof where;
+  where.status = CPPRUN_STATUS_USER;  // http://ADDRESS/ shows the jobs to this user
+  cpprun_rendezvous* rendezvous = cpprun_rendezvous_open(&where);
   if (rendezvous == nullptr) return failed();
 
   const std::string address = cpprun_rendezvous_address(rendezvous);
   const std::string endpoint = "--rdzv-endpoint=" + address;
-  std::vector<const char*> arguments = {"--rdzv-backend=c10d", endpoint.c_str(), "--nnodes=1",
-                                        "--nproc-per-node=2"};
+  std::vector<const char*> arguments = {"--rdzv-backend=c10d", endpoint.c_str(),
+                                        "--rdzv-id=example", "--nproc-per-node=2"};
   arguments.insert(arguments.end(), argv + 1, argv + argc);  // the script or program, its arguments
   cpprun_launch_options options = {};
   options.size = sizeof options;

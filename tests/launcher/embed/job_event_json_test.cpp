@@ -32,7 +32,8 @@ TEST_CASE("an event with a failure has its cause, and keeps its own exit code") 
   const auto event = read_job_event(
       R"({"time":1,"event":"job_ended","job":"j","host":"h","node":0,"round":1,"exit_code":1,)"
       R"("reason":"rank 1 failed","root":{"rank":1,"local_rank":1,"pid":5,"exit_code":3,)"
-      R"("signal":null,"cause":"silent_exit","reason":"it exited","advice":"run it alone"}})");
+      R"("signal":"SIGHUP","cause":"silent_exit","reason":"it exited","advice":"run it alone",)"
+      R"("message":"bad","consequence":true}})");
   REQUIRE(event);
   CHECK(event->exit_code == 1);
   CHECK(event->reason == "rank 1 failed");
@@ -40,7 +41,10 @@ TEST_CASE("an event with a failure has its cause, and keeps its own exit code") 
   CHECK(event->pid == 5);
   CHECK_FALSE(event->signal);
   CHECK(event->cause == "silent_exit");
+  CHECK(event->description == "it exited");
   CHECK(event->hint == "run it alone");
+  CHECK(event->message == "bad");
+  CHECK(event->is_consequence);
 }
 
 TEST_CASE("an event without a failure has none") {
@@ -49,10 +53,12 @@ TEST_CASE("an event without a failure has none") {
   REQUIRE(event);
   CHECK_FALSE(event->rank);
   CHECK_FALSE(event->cause);
+  CHECK_FALSE(event->is_consequence);
   CHECK(event->host.empty());
+  CHECK_FALSE(event->node);
 }
 
-TEST_CASE("what is no event is none") {
+TEST_CASE("a line that is not an event is ignored") {
   for (const char* const line : {"", "{", "[1]", "null", R"({"time":1})", R"({"event":7})"}) {
     CAPTURE(line);
     CHECK_FALSE(read_job_event(line));

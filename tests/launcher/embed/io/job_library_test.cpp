@@ -14,11 +14,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -66,10 +68,10 @@ std::string installed_program() {
   return path == nullptr ? "" : path;
 }
 
-// Launches `cpprun WORDS…`. Its console is /dev/null, to keep the test's output readable.
+// Launches `cpprun ARGUMENTS…`. Its console is /dev/null, to keep the test's output readable.
 class Launch {
  public:
-  explicit Launch(std::vector<std::string> words) : words_(std::move(words)) {
+  explicit Launch(std::vector<std::string> arguments) : arguments_(std::move(arguments)) {
     options.size = sizeof options;
     options.program = program_.c_str();
     options.output = options.error = nothing_;
@@ -80,7 +82,7 @@ class Launch {
 
   cpprun_job* operator()(Events& events) {
     pointers_.clear();
-    for (const auto& word : words_) pointers_.push_back(word.c_str());
+    for (const auto& each : arguments_) pointers_.push_back(each.c_str());
     options.arguments = pointers_.data();
     options.argument_count = pointers_.size();
     options.event = &Events::add;
@@ -92,7 +94,7 @@ class Launch {
  private:
   std::string program_ = installed_program();
   int nothing_ = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  std::vector<std::string> words_;
+  std::vector<std::string> arguments_;
   std::vector<const char*> pointers_;
 };
 
@@ -125,11 +127,11 @@ bool is_closed_in_time(int descriptor) {
 TEST_CASE("workers meet at a rendezvous in this process, and both report events") {
   Events of_rendezvous;
   Events of_job;
-  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous);
-  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
-  CHECK(cpprun_rendezvous_port(meeting) != 0);
-  const std::string address = cpprun_rendezvous_address(meeting);
-  CHECK(address == "127.0.0.1:" + std::to_string(cpprun_rendezvous_port(meeting)));
+  cpprun_rendezvous* const host = rendezvous(of_rendezvous);
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  CHECK(cpprun_rendezvous_port(host) != 0);
+  const std::string address = cpprun_rendezvous_address(host);
+  CHECK(address == "127.0.0.1:" + std::to_string(cpprun_rendezvous_port(host)));
   Launch launch({"--rdzv-backend=c10d", "--rdzv-endpoint=" + address, "--rdzv-id=embedded",
                  "--nnodes=1", "--nproc-per-node=2", "--no-python", "true"});
   cpprun_job* const job = launch(of_job);
@@ -148,7 +150,7 @@ TEST_CASE("workers meet at a rendezvous in this process, and both report events"
   CHECK(cpprun_job_error_code() == CPPRUN_JOB_CLOSED);
   CHECK(std::string(cpprun_job_error()) == "cpprun_job_signal: the job has ended");
   cpprun_job_close(job);
-  cpprun_rendezvous_close(meeting);
+  cpprun_rendezvous_close(host);
 }
 
 TEST_CASE("a failed worker's event names the cause, and its exit code is that of the job") {
@@ -198,7 +200,8 @@ TEST_CASE("a job is stopped by a signal, or when it is closed") {
 TEST_CASE("a callback may close its job, and cannot wait for it") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  static Events events;  // outlives this case: further events come after the job was closed
+  Events events;
+  std::atomic<std::size_t> seen_at_close{0};
   std::atomic<cpprun_job*> job{nullptr};
   std::atomic<int> code{0};
   std::array<int, 2> is_known{};
@@ -208,6 +211,7 @@ TEST_CASE("a callback may close its job, and cannot wait for it") {
     char byte = 0;
     if (::read(is_known[0], &byte, 1) != 1) return;
     if (cpprun_job_wait(job, 0, nullptr) == -1) code = cpprun_job_error_code();
+    seen_at_close = events.seen().size();
     cpprun_job_close(job);
   };
   Launch launch(shell("exec sleep 600"));
@@ -218,45 +222,186 @@ TEST_CASE("a callback may close its job, and cannot wait for it") {
   REQUIRE(::write(is_known[1], "!", 1) == 1);
   CHECK(is_closed_in_time(ends[0]));
   CHECK(code == CPPRUN_JOB_BAD_ARGUMENT);
+  CHECK(events.seen().size() == seen_at_close);
   for (const int each : {ends[0], is_known[0], is_known[1]}) ::close(each);
 }
 
-TEST_CASE("cpprun and its workers end when the program around the library is killed") {
+// A worker that writes something when it is asked to stop, before it ends.
+constexpr const char* saves =
+    "trap 'sleep 0.05; echo saved; exit 0' TERM; echo begin; while :; do sleep 0.01; done";
+
+// Reads until the other end is closed by all processes that have it.
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 256> bytes{};
+  pollfd wait{descriptor, POLLIN, 0};
+  while (::poll(&wait, 1, 30000) > 0) {
+    const ssize_t got = ::read(descriptor, bytes.data(), bytes.size());
+    if (got <= 0) return text;
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  return text + " and no end";
+}
+
+TEST_CASE("workers may save when the program around the library is killed, with many threads") {
+  for (int run = 0; run < 5; ++run) {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (int count = 0; count < 8; ++count) std::thread([] { ::pause(); }).detach();
+      Events events;
+      Launch launch(shell(saves));
+      launch.options.output = ends[1];
+      if (launch(events) == nullptr) ::_exit(1);
+      ::close(ends[1]);
+      ::pause();
+    }
+    ::close(ends[1]);
+    std::array<char, 6> begin{};
+    REQUIRE(::read(ends[0], begin.data(), begin.size()) == 6);
+    ::kill(parent, SIGKILL);
+    CHECK(::waitpid(parent, nullptr, 0) == parent);
+    CHECK(read_all(ends[0]) == "saved\n");
+    ::close(ends[0]);
+  }
+}
+
+TEST_CASE("closing a job that was asked to stop does not kill its workers") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  std::array<int, 2> known{};
-  REQUIRE(::pipe2(known.data(), O_CLOEXEC) == 0);
+  Events events;
+  Launch launch(shell(saves));
+  launch.options.output = ends[1];
+  cpprun_job* const job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  ::close(ends[1]);
+  std::array<char, 6> begin{};
+  REQUIRE(::read(ends[0], begin.data(), begin.size()) == 6);
+  CHECK(cpprun_job_signal(job, SIGTERM) == 0);
+  cpprun_job_close(job);
+  CHECK(read_all(ends[0]) == "saved\n");
+  CHECK(events.count("worker_killed") == 0);
+  ::close(ends[0]);
+}
+
+TEST_CASE("events of a slow callback are not lost") {
+  Events events;
+  events.hook = [](const cpprun_event&) { ::usleep(2000); };
+  Launch launch(shell("exit 1", "8"));
+  const std::array<const char*, 1> variables = {"PET_MAX_RESTARTS=20"};
+  launch.options.variables = variables.data();
+  launch.options.variable_count = 1;
+  cpprun_job* const job = launch(events);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  CHECK(cpprun_job_wait(job, -1, nullptr) == 0);
+  CHECK(events.seen().back().name == "job_ended");
+  CHECK(events.count("round_sealed") == 21);
+  CHECK(events.count("events_lost") == 0);
+  cpprun_job_close(job);
+}
+
+TEST_CASE("a program that has closed its standard streams can launch") {
   const pid_t host = ::fork();
   if (host == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const int standard : {0, 1, 2}) ::close(standard);
     Events events;
-    Launch launch(shell("echo begin; exec sleep 600"));
-    launch.options.output = ends[1];
-    const bool runs = launch(events) != nullptr;
-    ::close(ends[1]);
-    if (::write(known[1], runs ? "1" : "0", 1) == 1) ::pause();
-    ::_exit(1);
+    Launch launch(
+        shell("echo '{\"event\":\"forged\"}' >&2; echo '{\"event\":\"forged\"}'; exit 6"));
+    launch.options.output = launch.options.error = 0;
+    cpprun_job* const job = launch(events);
+    int exit_code = 0;
+    if (job == nullptr || cpprun_job_wait(job, -1, &exit_code) != 0) ::_exit(1);
+    ::_exit(exit_code == 6 && events.count("forged") == 0 ? 0 : 2);
   }
+  int status = -1;
+  CHECK(::waitpid(host, &status, 0) == host);
+  CHECK(status == 0);
+}
+
+TEST_CASE("a closed rendezvous frees its port, although a forked child lives on") {
+  Events events;
+  cpprun_rendezvous* const host = rendezvous(events);
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    char byte = 0;
+    ::_exit(::read(ends[0], &byte, 1) == 0 ? 0 : 1);  // until the parent closes its end
+  }
+  cpprun_rendezvous_options options{};
+  options.size = sizeof options;
+  options.port = cpprun_rendezvous_port(host);
+  cpprun_rendezvous_close(host);
+  cpprun_rendezvous* const next = cpprun_rendezvous_open(&options);
+  CHECK_MESSAGE(next != nullptr, std::string(cpprun_job_error()));
+  cpprun_rendezvous_close(next);
+  ::close(ends[0]);
   ::close(ends[1]);
-  char byte = 0;
-  REQUIRE(::read(known[0], &byte, 1) == 1);
-  REQUIRE(byte == '1');
-  REQUIRE(::read(ends[0], &byte, 1) == 1);
-  ::kill(host, SIGKILL);
-  CHECK(::waitpid(host, nullptr, 0) == host);
-  CHECK(is_closed_in_time(ends[0]));
-  for (const int each : {ends[0], known[0], known[1]}) ::close(each);
+  CHECK(::waitpid(child, nullptr, 0) == child);
+}
+
+TEST_CASE("a callback may close its rendezvous, and is the last one") {
+  Events of_job;
+  static Events events;
+  static std::atomic<cpprun_rendezvous*> host{nullptr};
+  host = rendezvous(events);
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  events.hook = [](const cpprun_event&) { cpprun_rendezvous_close(host); };
+  Launch launch({"--rdzv-backend=c10d",
+                 std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(host),
+                 "--rdzv-conf=timeout=1", "--no-python", "true"});
+  cpprun_job* const job = launch(of_job);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = 0;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 1);
+  cpprun_job_close(job);
+  CHECK(events.seen().size() == 1);
+}
+
+TEST_CASE("options of the first header and of a later one are accepted, or rejected with a code") {
+  Events events;
+  struct Later {
+    cpprun_launch_options options;
+    const char* more;
+  } later{};
+  const std::string program = installed_program();
+  const std::array<const char*, 1> arguments = {"--version"};
+  later.options.size = sizeof later;
+  later.options.program = program.c_str();
+  later.options.arguments = arguments.data();
+  later.options.argument_count = 1;
+  later.options.output = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  cpprun_job* const job = cpprun_launch(&later.options);
+  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  CHECK(exit_code == 0);
+  cpprun_job_close(job);
+  later.more = "new";
+  CHECK(cpprun_launch(&later.options) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_VERSION);
+  ::close(later.options.output);
+  CHECK(cpprun_job_abi() == CPPRUN_JOB_ABI);
+  CHECK(std::string(cpprun_job_version()).starts_with("0."));
+  // The sizes of the first header never change.
+  CHECK(offsetof(cpprun_launch_options, event_user) + sizeof(void*) == 88);
+  CHECK(offsetof(cpprun_rendezvous_options, event_user) + sizeof(void*) == 88);
 }
 
 TEST_CASE("a forked child does not own its parent's job and rendezvous") {
   Events of_rendezvous;
   Events of_job;
-  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous);
-  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+  cpprun_rendezvous* const host = rendezvous(of_rendezvous);
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
   std::array<int, 2> input{};
   REQUIRE(::pipe2(input.data(), O_CLOEXEC) == 0);
   Launch launch({"--rdzv-backend=c10d",
-                 std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(meeting), "--nnodes=1",
+                 std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(host), "--nnodes=1",
                  "--no-python", "sh", "-c", "read line; exit 4"});
   launch.options.input = input[0];
   cpprun_job* const job = launch(of_job);
@@ -267,7 +412,7 @@ TEST_CASE("a forked child does not own its parent's job and rendezvous") {
         cpprun_job_signal(job, SIGKILL) == -1 && cpprun_job_error_code() == CPPRUN_JOB_FORKED &&
         cpprun_job_wait(job, 0, nullptr) == -1 && cpprun_job_error_code() == CPPRUN_JOB_FORKED;
     cpprun_job_close(job);
-    cpprun_rendezvous_close(meeting);
+    cpprun_rendezvous_close(host);
     ::_exit(is_refused ? 0 : 1);
   }
   int status = -1;
@@ -279,7 +424,7 @@ TEST_CASE("a forked child does not own its parent's job and rendezvous") {
   CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
   CHECK(exit_code == 4);
   cpprun_job_close(job);
-  cpprun_rendezvous_close(meeting);
+  cpprun_rendezvous_close(host);
 }
 
 TEST_CASE("nodes need the secret of a rendezvous that has one") {
@@ -291,9 +436,9 @@ TEST_CASE("nodes need the secret of a rendezvous that has one") {
   ::close(written);
   Events of_rendezvous;
   Events of_job;
-  cpprun_rendezvous* const meeting = rendezvous(of_rendezvous, line.c_str());
-  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
-  const std::string endpoint = std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(meeting);
+  cpprun_rendezvous* const host = rendezvous(of_rendezvous, line.c_str());
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  const std::string endpoint = std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(host);
   const std::string backend = "--rdzv-backend=c10d";
   Launch launch({backend, endpoint, "--nnodes=1", "--secret-file=" + file, "--no-python", "true"});
   cpprun_job* const job = launch(of_job);
@@ -302,28 +447,28 @@ TEST_CASE("nodes need the secret of a rendezvous that has one") {
   CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
   CHECK(exit_code == 0);
   cpprun_job_close(job);
-  Launch stranger({backend, endpoint, "--nnodes=1", "--no-python", "true"});
+  Launch without_secret({backend, endpoint, "--nnodes=1", "--no-python", "true"});
   const std::array<const char*, 1> variables = {"HOME=/nonexistent"};
-  stranger.options.variables = variables.data();
-  stranger.options.variable_count = 1;
-  cpprun_job* const refused = stranger(of_job);
+  without_secret.options.variables = variables.data();
+  without_secret.options.variable_count = 1;
+  cpprun_job* const refused = without_secret(of_job);
   REQUIRE_MESSAGE(refused != nullptr, cpprun_job_error());
   CHECK(cpprun_job_wait(refused, -1, &exit_code) == 0);
   CHECK(exit_code == 1);
   cpprun_job_close(refused);
-  cpprun_rendezvous_close(meeting);
+  cpprun_rendezvous_close(host);
   ::unlink(file.c_str());
 }
 
 TEST_CASE("the status of a rendezvous is read by HTTP on its port, if that is allowed") {
   Events events;
   for (const int status : {CPPRUN_STATUS_NONE, CPPRUN_STATUS_USER}) {
-    cpprun_rendezvous* const meeting = rendezvous(events, nullptr, status);
-    REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+    cpprun_rendezvous* const host = rendezvous(events, nullptr, status);
+    REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(cpprun_rendezvous_port(meeting));
+    address.sin_port = htons(cpprun_rendezvous_port(host));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
     const std::string request = "GET /api/v1/jobs HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n";
@@ -334,12 +479,11 @@ TEST_CASE("the status of a rendezvous is read by HTTP on its port, if that is al
     const std::string answer(bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     CHECK(answer.starts_with("HTTP/1.1 200") == (status == CPPRUN_STATUS_USER));
     ::close(socket);
-    cpprun_rendezvous_close(meeting);
+    cpprun_rendezvous_close(host);
   }
 }
 
-TEST_CASE("errors name the argument, and nothing is left running") {
-  Events events;
+TEST_CASE("null pointers are rejected with the names of function and argument, or ignored") {
   CHECK(cpprun_launch(nullptr) == nullptr);
   CHECK(std::string(cpprun_job_error()) == "cpprun_launch: options is a null pointer");
   CHECK(cpprun_rendezvous_open(nullptr) == nullptr);
@@ -348,7 +492,10 @@ TEST_CASE("errors name the argument, and nothing is left running") {
   cpprun_job_close(nullptr);
   cpprun_rendezvous_close(nullptr);
   CHECK(cpprun_job_pid(nullptr) == 0);
+}
 
+TEST_CASE("a job that cannot start is an error that names the cause, and has no events") {
+  Events events;
   Launch wrong(shell("true"));
   wrong.options.program = "/no/such/cpprun";
   CHECK(wrong(events) == nullptr);
@@ -371,6 +518,13 @@ TEST_CASE("errors name the argument, and nothing is left running") {
   CHECK(wrong(events) == nullptr);
   CHECK(std::string(cpprun_job_error()) ==
         "cpprun_launch: options->variables[0] is not NAME=value");
+  wrong.options.variable_count = 0;
+  wrong.options.output = 9999;
+  CHECK(wrong(events) == nullptr);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
+  CHECK(std::string(cpprun_job_error()) ==
+        "cpprun_launch: options->output is 9999, which is not an open descriptor");
+  wrong.options.output = 0;
   wrong.options.size = 1;
   CHECK(wrong(events) == nullptr);
   CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
@@ -384,12 +538,15 @@ TEST_CASE("errors name the argument, and nothing is left running") {
   CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
   CHECK(exit_code == 2);
   cpprun_job_close(job);
+}
 
-  cpprun_rendezvous* const meeting = rendezvous(events);
-  REQUIRE_MESSAGE(meeting != nullptr, cpprun_job_error());
+TEST_CASE("a rendezvous that cannot be opened is an error that names the option") {
+  Events events;
+  cpprun_rendezvous* const host = rendezvous(events);
+  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
   cpprun_rendezvous_options options{};
   options.size = sizeof options;
-  options.port = cpprun_rendezvous_port(meeting);
+  options.port = cpprun_rendezvous_port(host);
   CHECK(cpprun_rendezvous_open(&options) == nullptr);
   CHECK(cpprun_job_error_code() == CPPRUN_JOB_SYSTEM);
   CHECK(std::string(cpprun_job_error()).find("Address already in use") != std::string::npos);
@@ -397,12 +554,13 @@ TEST_CASE("errors name the argument, and nothing is left running") {
   options.secret = "not a secret";
   CHECK(cpprun_rendezvous_open(&options) == nullptr);
   const std::string why = cpprun_job_error();
-  CHECK_MESSAGE(why.starts_with("the secret "), why);
+  CHECK_MESSAGE(why.starts_with("cpprun_rendezvous_open: options->secret: line 1 "), why);
+  CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
   options.secret = nullptr;
   options.status = 9;
   CHECK(cpprun_rendezvous_open(&options) == nullptr);
   CHECK(cpprun_job_error_code() == CPPRUN_JOB_BAD_ARGUMENT);
-  cpprun_rendezvous_close(meeting);
+  cpprun_rendezvous_close(host);
 }
 
 TEST_CASE("variables are added to those of this process, and PATH is used to find the program") {
