@@ -126,7 +126,7 @@ make_cmake_package() {
     -DCPPRUN_WORKER=OFF -DCMAKE_INSTALL_LIBDIR=lib \
     "-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$PWD=." >"$directory.log" 2>&1 &&
     build_showing "$directory.log" "$directory" \
-      --target cpprun_store_static cpprun_store_shared cpprun_env ||
+      --target cpprun_store_static cpprun_store_shared cpprun_job_shared cpprun_env ||
     { tail -n 40 "$directory.log" >&2 && stop "the libraries do not build: $directory.log"; }
   tarball "$directory" development "libcpprun-$version-linux-$(uname -m)"
 }

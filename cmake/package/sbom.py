@@ -66,7 +66,7 @@ def package_file(path):
 def main(version, zig, directory):
     inside = [of_debian(*row) for row in LIBRARIES]
     inside += [library(name, f"zig-{zig}", terms) for name, terms in OF_ZIG]
-    # Only in libcpprun_store.so.
+    # Only in libcpprun_store.so and libcpprun_job.so.
     inside.append(library("libstdc++", said_by("g++", "-dumpfullversion") or "unknown",
                           "GPL-3.0-or-later WITH GCC-exception-3.1"))
     inside += [
