@@ -111,7 +111,7 @@ fi
 PATH=$(dirname "$cpprun"):$PATH "$work/job/embed_job" --no-python sh -c 'exit $RANK' \
   >"$work/job.output" 2>"$work/job.errors" && fail "the failed job ended with exit code 0"
 for line in "round_sealed" "worker_exited rank 0 exit code 0" "worker_exited rank 1 exit code 1" \
-  "job_ended rank 1 exit code 1 (silent_exit: rank 1"; do
+  "job_ended rank 1 exit code 1 (silent_exit)"; do
   grep -q "^$line" "$work/job.output" ||
     fail "no \"$line\" in $(cat "$work/job.output" "$work/job.errors")"
 done
