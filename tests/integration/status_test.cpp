@@ -242,7 +242,7 @@ TEST_CASE("another user of the machine has no access unless it is granted") {
       CHECK(contains(answer,
                      "only root and the user that runs this program (uid 0) have read access"));
       CHECK_FALSE(contains(answer, "seen"));
-      command.expect_err(has_secret() ? "no access to /api/v1/jobs/seen: only the user"
+      command.expect_err(has_secret() ? "no access to /api/v1/jobs/seen: only root and the user"
                                       : "no read access: only root and the user that runs this");
     } else {
       CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
