@@ -198,7 +198,7 @@ endif()
 # less compile and link time; each runs the cases of its own sources. It is a unity build, without
 # optimization, which takes two thirds of the compile time. OPTIMIZED is for tests with long
 # computations. tests/tidy_test.cpp fails if a test file is missing in the CMakeLists.txt files. The
-# unit tests are the three programs of the rooms.
+# unit tests are in the programs proto_test, rendezvous_test and launcher_test.
 function(cpprun_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "PROGRAM" "SOURCES;LINKS;ENV" ${ARGN})
   set(program ${name})

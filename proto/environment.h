@@ -5,8 +5,11 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "proto/result.h"
 
@@ -32,6 +35,51 @@ inline const std::string* find_variable(const Environment& environment, std::str
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
 }
+
+// The path of a program, as a shell finds it: an empty directory in PATH is the working directory.
+inline std::optional<std::string> look_up_on_path(
+    const std::string& name, const Environment& environment,
+    const std::function<bool(const std::string& path)>& is_program) {
+  const auto* path = find_variable(environment, "PATH");
+  std::string_view rest =
+      path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(*path);
+  while (true) {
+    const auto colon = rest.find(':');
+    const auto directory = rest.substr(0, colon);
+    std::string candidate = (directory.empty() ? "." : std::string(directory)) + "/" + name;
+    if (is_program(candidate)) return candidate;
+    if (colon == std::string_view::npos) return std::nullopt;
+    rest = rest.substr(colon + 1);
+  }
+}
+
+// Arguments or an environment in the form that execve() takes: pointers with a terminating null.
+class ExecArray {
+ public:
+  explicit ExecArray(std::vector<std::string> texts) : texts_(std::move(texts)) { point(); }
+  // "NAME=value"; the variables of `laid_over` have precedence.
+  explicit ExecArray(const Environment& environment, const Environment& laid_over = {}) {
+    texts_.reserve(environment.size() + laid_over.size());
+    for (const auto& [name, value] : environment) {
+      if (!laid_over.contains(name)) texts_.push_back(name + '=' + value);
+    }
+    for (const auto& [name, value] : laid_over) texts_.push_back(name + '=' + value);
+    point();
+  }
+  ExecArray(const ExecArray&) = delete;
+  ExecArray& operator=(const ExecArray&) = delete;
+  char* const* get() const { return pointers_.data(); }
+
+ private:
+  void point() {
+    pointers_.reserve(texts_.size() + 1);
+    for (std::string& text : texts_) pointers_.push_back(text.data());
+    pointers_.push_back(nullptr);
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<char*> pointers_;
+};
 
 // Returns the content of a file, for code that must not open files itself. `main` passes the real
 // reader; tests use a map.

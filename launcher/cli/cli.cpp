@@ -512,7 +512,9 @@ class FanoutReader {
     refuse(flags_.rdzv_endpoint, flags_.rdzv_endpoint.given, "use --master-addr and --master-port");
     // The agents on the hosts write the events.
     const std::string events = flags_.events.value.value_or("");
-    refuse(flags_.events, events.starts_with("/dev/fd/") || events.starts_with("/proc/self/fd/"),
+    refuse(flags_.events,
+           flags_.events.given &&
+               (events.starts_with("/dev/fd/") || events.starts_with("/proc/self/fd/")),
            "name a file; each host writes its own");
   }
 

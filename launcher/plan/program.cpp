@@ -16,17 +16,9 @@ namespace cpprun {
 
 std::optional<std::string> find_on_path(const std::string& name, const Environment& environment,
                                         const FileProbe& probe) {
-  const auto* path = find_variable(environment, "PATH");
-  std::string_view rest =
-      path == nullptr ? "/usr/local/bin:/usr/bin:/bin" : std::string_view(*path);
-  while (true) {
-    const auto colon = rest.find(':');
-    const auto directory = rest.substr(0, colon);
-    auto candidate = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
-    if (probe(candidate) == FileKind::executable) return candidate;
-    if (colon == std::string_view::npos) return std::nullopt;
-    rest = rest.substr(colon + 1);
-  }
+  return look_up_on_path(name, environment, [&probe](const std::string& path) {
+    return probe(path) == FileKind::executable;
+  });
 }
 
 namespace {

@@ -13,18 +13,18 @@
 
 namespace cpprun::sim {
 
-// Of the seeds that are named below, the share that is played: an instrumented build is ten times
-// slower. `./dev sim` plays many more.
+// Each test plays its number of seeds divided by this. An instrumented build is ten times slower.
+// `./dev sim` plays many more.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::uint64_t slowdown = 20;
+inline constexpr std::uint64_t seed_divisor = 20;
 #else
-inline constexpr std::uint64_t slowdown = 2;
+inline constexpr std::uint64_t seed_divisor = 2;
 #endif
 
 inline void must_hold(const std::string& kinds, std::uint64_t first, std::uint64_t seeds,
                       int agents_max = 6) {
   const Campaign campaign{.first = first,
-                          .seeds = std::max<std::uint64_t>(1, seeds / slowdown),
+                          .seeds = std::max<std::uint64_t>(1, seeds / seed_divisor),
                           .agents_max = agents_max,
                           .kinds = parse_kinds(kinds).value(),
                           .kinds_text = kinds,

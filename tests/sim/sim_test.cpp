@@ -275,7 +275,7 @@ TEST_CASE("new seeds keep every promise for a while") {
                                            "standby,everything,stores",
                                            "everything,alone"};
   const auto begin = std::chrono::system_clock::now();
-  const auto each_takes = 40'000ms / groups.size() / slowdown;
+  const auto each_takes = 40'000ms / groups.size() / seed_divisor;
   const auto milliseconds =
       std::chrono::duration_cast<std::chrono::milliseconds>(begin.time_since_epoch());
   auto until = begin;

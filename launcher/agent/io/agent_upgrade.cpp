@@ -41,26 +41,13 @@ FileDescriptor file_with(const std::string& bytes) {
   return file;
 }
 
-std::vector<std::string> texts_of(const Environment& environment) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : environment) texts.push_back(name + "=" + value);
-  return texts;
-}
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 bool set_kept(int descriptor, bool is_kept) {
   return ::fcntl(descriptor, F_SETFD, is_kept ? 0 : FD_CLOEXEC) == 0;
 }
 
 // Runs in a helper process. Executes the check, with its output in `output`.
-[[noreturn]] void execute_check(std::vector<std::string> words, std::vector<std::string> variables,
-                                int state, int output) {
+[[noreturn]] void execute_check(const ExecArray& words, const ExecArray& variables, int state,
+                                int output) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
   sigset_t none;
@@ -69,7 +56,7 @@ bool set_kept(int descriptor, bool is_kept) {
   ::dup2(output, STDOUT_FILENO);
   ::dup2(output, STDERR_FILENO);
   set_kept(state, true);
-  ::execve(words.front().c_str(), pointers_to(words).data(), pointers_to(variables).data());
+  ::execve(words.get()[0], words.get(), variables.get());
   const std::string why = "cannot execute it: " + errno_text(errno);
   (void)write_all(STDOUT_FILENO, why);
   ::_exit(127);
@@ -108,7 +95,8 @@ Result<std::string> run_check(const std::string& program, const Origin& origin,
   const auto pid = ::fork();
   if (pid < 0) return failure("cannot start a process: " + errno_text(errno));
   if (pid == 0) {
-    execute_check(std::move(all), texts_of(origin.environment), file.get(), theirs.get());
+    execute_check(ExecArray(std::move(all)), ExecArray(origin.environment), file.get(),
+                  theirs.get());
   }
   theirs.reset();
   std::string printed;
@@ -167,14 +155,15 @@ std::string AgentUpgrade::execute(const std::string& program, const Origin& orig
   kept.push_back(file.get());
   std::vector<std::string> all = {program};
   all.insert(all.end(), origin.words.begin(), origin.words.end());
-  std::vector<std::string> variables = texts_of(origin.environment);
-  variables.push_back(fmt::format("{}={}", upgrade_state_variable, file.get()));
+  const ExecArray words(std::move(all));
+  const ExecArray variables(origin.environment,
+                            {{upgrade_state_variable, std::to_string(file.get())}});
   std::string why;
   for (const int descriptor : kept) {
     if (!set_kept(descriptor, true)) why = "a descriptor is closed: " + errno_text(errno);
   }
   if (why.empty()) {
-    ::execve(program.c_str(), pointers_to(all).data(), pointers_to(variables).data());
+    ::execve(program.c_str(), words.get(), variables.get());
     why = errno_text(errno);
   }
   for (const int descriptor : kept) (void)set_kept(descriptor, false);

@@ -26,7 +26,6 @@
 
 namespace c = cpprun::c;
 using c::Code;
-using cpprun::Error;
 using cpprun::JobEvent;
 using cpprun::StoreResult;
 using cpprun::io::EmbeddedRendezvous;

@@ -88,15 +88,17 @@ class EmbeddedRendezvous::Impl {
   }
 
   CoordinatorServer::Callbacks callbacks() {
-    return {.to_local_agent = [](const link::Message&) {},
-            .note = [this](const Note& note) { log(note); },
-            .done = nullptr,
-            .event_of =
-                [this](const std::string& job, const coordinator::Action& action) {
-                  auto line = events_.line(wall_now(), job, action);
-                  if (line) tell(*line);
-                  return line;
-                }};
+    CoordinatorServer::Callbacks callbacks{.to_local_agent = [](const link::Message&) {},
+                                           .note = [this](const Note& note) { log(note); },
+                                           .done = nullptr};
+    if (options_.event || options_.status != StatusAccess::none) {
+      callbacks.event_of = [this](const std::string& job, const coordinator::Action& action) {
+        auto line = events_.line(wall_now(), job, action);
+        if (line) tell(*line);
+        return line;
+      };
+    }
+    return callbacks;
   }
 
   void log(const Note& note) const {

@@ -43,7 +43,10 @@ constexpr const char* events_flag = "--events=/proc/self/fd/3";
 constexpr int pipe_bytes = 1 << 20;  // what an unprivileged process may ask for
 // Longer lines are skipped. A line with the stacks of a hung job is a few hundred kilobytes.
 constexpr std::size_t line_bytes_max = std::size_t{16} << 20;
-// Between two checks of a child that an old kernel gives no pidfd for.
+// The JSON of events that wait for a slow callback. Beyond that, the pipe is not read: cpprun keeps
+// up to a megabyte more, and then counts what it drops (event events_lost).
+constexpr std::size_t waiting_bytes_max = std::size_t{16} << 20;
+// Between two checks of a child that an old kernel gives no pidfd for, or of a full queue.
 constexpr int poll_ms = 20;
 // The exit code if it is not known: the child was reaped elsewhere, and no event told it.
 constexpr int unknown_exit_code = 255;
@@ -64,23 +67,8 @@ std::string absolute(const std::string& file) {
 // The program's file: looked up on PATH if its name has no slash. Empty: not found.
 std::string file_of(const std::string& program, const Environment& environment) {
   if (program.find('/') != program.npos) return absolute(program);
-  const auto path = environment.find("PATH");
-  std::string_view rest = "/usr/local/bin:/usr/bin:/bin";
-  if (path != environment.end()) rest = path->second;
-  while (!rest.empty()) {
-    const auto end = std::min(rest.find(':'), rest.size());
-    const std::string file = absolute(std::string(rest.substr(0, end)) + "/" + program);
-    if (end > 0 && is_program(file)) return file;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return {};
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
+  const auto found = look_up_on_path(program, environment, is_program);
+  return found ? absolute(*found) : std::string();
 }
 
 bool is_open(int descriptor) {
@@ -278,13 +266,11 @@ class LaunchedJob::Impl {
     (void)::fcntl(events_.get(), F_SETPIPE_SZ, pipe_bytes);
     std::vector<std::string> arguments = {options_.program, events_flag};
     arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
-    std::vector<std::string> variables;
-    for (const auto& [name, value] : options_.environment) variables.push_back(name + "=" + value);
-    const auto argument_pointers = pointers(arguments);
-    const auto variable_pointers = pointers(variables);
+    const ExecArray argument_array(std::move(arguments));
+    const ExecArray variables(options_.environment);
     plan.file = file.c_str();
-    plan.arguments = argument_pointers.data();
-    plan.variables = variable_pointers.data();
+    plan.arguments = argument_array.get();
+    plan.variables = variables.get();
     if (!options_.directory.empty()) plan.directory = options_.directory.c_str();
     plan.input = options_.input >= 0 ? options_.input : nothing.get();
     plan.events = writing.get();
@@ -308,14 +294,16 @@ class LaunchedJob::Impl {
   // A process that cpprun has left may hold the other end of the pipe, so its end is not awaited.
   void read_until_exit() {
     (void)::fcntl(events_.get(), F_SETFL, O_NONBLOCK);
-    bool is_at_end = false;
     while (!has_exited()) {
+      const bool reads = !is_at_end_ && !is_queue_full();
       std::array<pollfd, 2> waits{
-          {{is_at_end ? -1 : events_.get(), POLLIN, 0}, {pidfd_.get(), POLLIN, 0}}};
-      (void)::poll(waits.data(), waits.size(), pidfd_ ? -1 : poll_ms);
-      is_at_end = is_at_end || !read_events();
+          {{reads ? events_.get() : -1, POLLIN, 0}, {pidfd_.get(), POLLIN, 0}}};
+      const bool is_told = pidfd_ && (reads || is_at_end_);
+      (void)::poll(waits.data(), waits.size(), is_told ? -1 : poll_ms);
+      if (reads) (void)read_events();
     }
-    (void)read_events();
+    while (read_events()) {
+    }
   }
 
   // Whether the child can be reaped, or was reaped elsewhere in this process.
@@ -344,15 +332,24 @@ class LaunchedJob::Impl {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  // False: the pipe is closed.
+  // False: there is nothing to read now, or the pipe is closed.
   bool read_events() {
     std::array<char, 65536> bytes{};
-    while (true) {
-      const ssize_t got = ::read(events_.get(), bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return got < 0 && errno == EAGAIN;
-      take({bytes.data(), static_cast<std::size_t>(got)});
+    ssize_t got = 0;
+    do {
+      got = ::read(events_.get(), bytes.data(), bytes.size());
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+      is_at_end_ = got == 0 || errno != EAGAIN;
+      return false;
     }
+    take({bytes.data(), static_cast<std::size_t>(got)});
+    return true;
+  }
+
+  bool is_queue_full() {
+    const std::lock_guard lock(mutex_);
+    return waiting_bytes_ > waiting_bytes_max;
   }
 
   void take(std::string_view bytes) {
@@ -375,6 +372,7 @@ class LaunchedJob::Impl {
     }
     if (!options_.event) return;
     const std::lock_guard lock(mutex_);
+    waiting_bytes_ += event.json.size();
     events_to_deliver_.push_back(std::move(event));
     changed_.notify_all();
   }
@@ -395,6 +393,7 @@ class LaunchedJob::Impl {
       if (events_to_deliver_.empty()) break;
       const JobEvent event = std::move(events_to_deliver_.front());
       events_to_deliver_.pop_front();
+      waiting_bytes_ -= event.json.size();
       if (is_closed_) continue;
       lock.unlock();
       options_.event(event);
@@ -414,12 +413,14 @@ class LaunchedJob::Impl {
   FileDescriptor events_;
   std::string line_;
   bool is_too_long_ = false;
+  bool is_at_end_ = false;
   std::optional<int> last_code_;  // of the event job_ended
 
   std::atomic<bool> is_asked_to_stop_{false};
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<JobEvent> events_to_deliver_;
+  std::size_t waiting_bytes_ = 0;
   bool is_closed_ = false;  // in a callback: no further one comes
   bool is_reaped_ = false;
   std::optional<int> final_code_;  // cpprun has exited, and all of its events were read

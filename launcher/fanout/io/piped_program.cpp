@@ -44,23 +44,10 @@ bool open_pipe(Pipe& pipe) {
   return true;
 }
 
-std::vector<std::string> settings_of(const Environment& environment) {
-  std::vector<std::string> settings;
-  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
-  return settings;
-}
-
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> result;
-  for (const auto& word : words) result.push_back(const_cast<char*>(word.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
 // Runs in the forked process: executes the program, or reports why it cannot.
 struct Becoming {
-  std::vector<char*> words;
-  char** environment = nullptr;
+  char* const* words = nullptr;
+  char* const* environment = nullptr;
   int input = -1, output = -1, error = -1;
   bool ends_with_us = false;
   const rlimit* open_files = nullptr;
@@ -83,10 +70,10 @@ struct Becoming {
   ::dup2(order.input, STDIN_FILENO);
   ::dup2(order.output, STDOUT_FILENO);
   ::dup2(order.error, STDERR_FILENO);
-  ::execvpe(order.words.front(), order.words.data(), order.environment);
+  ::execvpe(order.words[0], order.words, order.environment);
   const char* const why = std::strerror(errno);
   for (const char* text :
-       {"cannot run ", static_cast<const char*>(order.words.front()), ": ", why, "\n"}) {
+       {"cannot run ", static_cast<const char*>(order.words[0]), ": ", why, "\n"}) {
     if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }
   ::_exit(not_run_code);
@@ -111,10 +98,10 @@ class PipedProgram::Impl : public std::enable_shared_from_this<Impl> {
       return failure("cannot create a pipe: " + errno_text(errno));
     }
     if (!order.has_input) nothing = FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const auto settings = settings_of(order.environment);
-    auto variables = pointers(settings);
-    const Becoming becoming{.words = pointers(order.words),
-                            .environment = variables.data(),
+    const ExecArray words(order.words);
+    const ExecArray variables(order.environment);
+    const Becoming becoming{.words = words.get(),
+                            .environment = variables.get(),
                             .input = order.has_input ? input.reading.get() : nothing.get(),
                             .output = output.writing.get(),
                             .error = error.writing.get(),
@@ -303,10 +290,10 @@ std::optional<std::string> output_of(const std::vector<std::string>& words,
   Pipe output;
   const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!nothing || !open_pipe(output)) return std::nullopt;
-  const auto settings = settings_of(environment);
-  auto variables = pointers(settings);
-  const Becoming becoming{.words = pointers(words),
-                          .environment = variables.data(),
+  const ExecArray all_words(words);
+  const ExecArray variables(environment);
+  const Becoming becoming{.words = all_words.get(),
+                          .environment = variables.get(),
                           .input = nothing.get(),
                           .output = output.writing.get(),
                           .error = nothing.get()};

@@ -100,25 +100,6 @@ CPPRUN_BARE int child_main(void* argument) {
   ::_exit(127);
 }
 
-// The inherited environment, overridden by the spec's variables, in the form execve needs.
-class Variables {
- public:
-  Variables(const Environment& inherited, const Environment& laid_over) {
-    texts_.reserve(inherited.size() + laid_over.size());
-    for (const auto& [name, value] : inherited) {
-      if (!laid_over.contains(name)) texts_.push_back(name + '=' + value);
-    }
-    for (const auto& [name, value] : laid_over) texts_.push_back(name + '=' + value);
-    for (std::string& text : texts_) pointers_.push_back(text.data());
-    pointers_.push_back(nullptr);
-  }
-  char* const* get() const { return pointers_.data(); }
-
- private:
-  std::vector<std::string> texts_;
-  std::vector<char*> pointers_;
-};
-
 // The CPU set in the kernel's format, as long as needed.
 std::vector<cpu_set_t> cpu_mask_of(const CpuSet& cpus) {
   if (cpus.empty()) return {};
@@ -146,14 +127,12 @@ std::vector<int> changed_signals() {
 
 tl::expected<Child, SpawnError> spawn_process(const WorkerSpec& spec, int out, int err,
                                               const WorkerLimits& limits) {
-  std::vector<char*> argv;
-  for (const auto& word : spec.argv) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  const Variables variables(limits.inherited, spec.variables);
+  const ExecArray argv(spec.argv);
+  const ExecArray variables(limits.inherited, spec.variables);
 
   ChildPlan plan;
-  plan.path = argv.front();
-  plan.argv = argv.data();
+  plan.path = spec.argv.front().c_str();
+  plan.argv = argv.get();
   plan.variables = variables.get();
   plan.out_plan = &spec.out;
   plan.err_plan = &spec.err;

@@ -226,8 +226,8 @@ constexpr const char* no_cluster =
     "start two cpprunds with the same --etcd and --cluster";
 
 // There is no local agent, and a daemon never finishes.
-CoordinatorServer::Callbacks callbacks_of(const Ends& ends) {
-  return {
+CoordinatorServer::Callbacks callbacks_of(const Ends& ends, StatusAccess access) {
+  CoordinatorServer::Callbacks callbacks = {
       .to_local_agent = [](const link::Message&) {},
       .note = [ends](const Note& note) { ends.log.write(note); },
       .done = nullptr,
@@ -284,6 +284,8 @@ std::function<void(int)> lost_stdout(DaemonLog& log) {
   return [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
   };
+  if (access == StatusAccess::none) callbacks.event_of = nullptr;
+  return callbacks;
 }
 
 }  // namespace
@@ -321,7 +323,8 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   StateRecovery state(log);
   const auto opened = state.open(io, side, options.state_directory, options.state_is_synced);
   if (!opened) return fail(opened.error());
-  CoordinatorServer server(io, callbacks_of({log, events, state, set, alone}),
+  CoordinatorServer server(io,
+                           callbacks_of({log, events, state, set, alone}, options.status_access),
                            {.memory = memory_of(options)});
   OwnerAccess access(server);
   const auto say = [&log](LogLevel level, const std::string& text) { log.say(level, text); };

@@ -103,6 +103,10 @@ TEST_CASE("flags of one node, or that do not fit the hosts, are reported with th
   }
   CHECK(diagnostics({"--hosts=a,b", "--standalone", "x"})
             .find("--standalone cannot be used with --hosts") != std::string::npos);
+  for (const char* const events : {"--events=/dev/fd/3", "--events=/proc/self/fd/3"}) {
+    CHECK(diagnostics({"--hosts=a,b", events, "x"}).find(" cannot be used with --hosts") !=
+          std::string::npos);
+  }
   CHECK(diagnostics({"--hosts=a,b", "--nnodes=5", "x"}).find("--nnodes=5 does not match 2 hosts") !=
         std::string::npos);
   CHECK(diagnostics({"--hosts=a", "--hostfile=h", "x"}).find("--hosts exclude each other") !=

@@ -98,7 +98,7 @@ struct Child {
 
 // Null-terminated arguments and environment, as exec takes them. On failure returns a negative
 // number and sets errno.
-pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& variables) {
+pid_t start_process(const ExecArray& words, const ExecArray& variables) {
   const pid_t parent = ::getpid();
   auto held = std::make_optional<BlockedSignals>();
   const pid_t pid = ::fork();
@@ -107,7 +107,7 @@ pid_t start_process(const std::vector<char*>& words, const std::vector<char*>& v
   held.reset();
   // The parent may have died before this call.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent) ::_exit(1);
-  ::execve(words.front(), words.data(), variables.data());
+  ::execve(words.get()[0], words.get(), variables.get());
   constexpr int not_executable = 126;
   ::_exit(not_executable);
 }
@@ -124,14 +124,8 @@ class Children {
   }
 
   Result<void> start(std::vector<std::string> argv, const Environment& environment) {
-    std::vector<char*> words;
-    for (std::string& word : argv) words.push_back(word.data());
-    words.push_back(nullptr);
-    std::vector<std::string> settings;
-    for (const auto& [name, value] : environment) settings.push_back(name + '=' + value);
-    std::vector<char*> variables;
-    for (std::string& setting : settings) variables.push_back(setting.data());
-    variables.push_back(nullptr);
+    const ExecArray words(std::move(argv));
+    const ExecArray variables(environment);
     const pid_t pid = start_process(words, variables);
     if (pid < 0) return failure(fmt::format("cannot start a process: {}", errno_text(errno)));
     const auto descriptor = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));

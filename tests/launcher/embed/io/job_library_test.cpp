@@ -112,6 +112,15 @@ cpprun_rendezvous* rendezvous(Events& events, const char* secret = nullptr, int 
   return cpprun_rendezvous_open(&options);
 }
 
+// Waits for the end of a job that was launched, closes it, and returns its exit code.
+int exit_code_of(cpprun_job* job) {
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
+  int exit_code = -1;
+  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
+  cpprun_job_close(job);
+  return exit_code;
+}
+
 // Waits until the other end of a pipe is closed by all processes that have it.
 bool is_closed_in_time(int descriptor) {
   pollfd wait{descriptor, POLLIN, 0};
@@ -128,14 +137,14 @@ TEST_CASE("workers meet at a rendezvous in this process, and both report events"
   Events of_rendezvous;
   Events of_job;
   cpprun_rendezvous* const host = rendezvous(of_rendezvous);
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   CHECK(cpprun_rendezvous_port(host) != 0);
   const std::string address = cpprun_rendezvous_address(host);
   CHECK(address == "127.0.0.1:" + std::to_string(cpprun_rendezvous_port(host)));
   Launch launch({"--rdzv-backend=c10d", "--rdzv-endpoint=" + address, "--rdzv-id=embedded",
                  "--nnodes=1", "--nproc-per-node=2", "--no-python", "true"});
   cpprun_job* const job = launch(of_job);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   int exit_code = -1;
   CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
   CHECK(exit_code == 0);
@@ -156,17 +165,12 @@ TEST_CASE("workers meet at a rendezvous in this process, and both report events"
 TEST_CASE("a failed worker's event names the cause, and its exit code is that of the job") {
   Events events;
   Launch launch(shell("exit 7"));
-  cpprun_job* const job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = -1;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 7);
+  CHECK(exit_code_of(launch(events)) == 7);
   REQUIRE_FALSE(events.seen().empty());
   const Seen last = events.seen().back();
   CHECK(last.name == "job_ended");
   CHECK(last.rank == 0);
   CHECK(last.cause == "silent_exit");
-  cpprun_job_close(job);
 }
 
 TEST_CASE("a job is stopped by a signal, or when it is closed") {
@@ -178,7 +182,7 @@ TEST_CASE("a job is stopped by a signal, or when it is closed") {
     Launch launch(shell("echo begin; exec sleep 600"));
     launch.options.output = ends[1];
     cpprun_job* const job = launch(events);
-    REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+    REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
     ::close(ends[1]);
     char byte = 0;
     REQUIRE(::read(ends[0], &byte, 1) == 1);
@@ -217,7 +221,7 @@ TEST_CASE("a callback may close its job, and cannot wait for it") {
   Launch launch(shell("exec sleep 600"));
   launch.options.output = ends[1];
   job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   ::close(ends[1]);
   REQUIRE(::write(is_known[1], "!", 1) == 1);
   CHECK(is_closed_in_time(ends[0]));
@@ -275,7 +279,7 @@ TEST_CASE("closing a job that was asked to stop does not kill its workers") {
   Launch launch(shell(saves));
   launch.options.output = ends[1];
   cpprun_job* const job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   ::close(ends[1]);
   std::array<char, 6> begin{};
   REQUIRE(::read(ends[0], begin.data(), begin.size()) == 6);
@@ -294,7 +298,7 @@ TEST_CASE("events of a slow callback are not lost") {
   launch.options.variables = variables.data();
   launch.options.variable_count = 1;
   cpprun_job* const job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   CHECK(cpprun_job_wait(job, -1, nullptr) == 0);
   CHECK(events.seen().back().name == "job_ended");
   CHECK(events.count("round_sealed") == 21);
@@ -323,7 +327,7 @@ TEST_CASE("a program that has closed its standard streams can launch") {
 TEST_CASE("a closed rendezvous frees its port, although a forked child lives on") {
   Events events;
   cpprun_rendezvous* const host = rendezvous(events);
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const pid_t child = ::fork();
@@ -349,17 +353,12 @@ TEST_CASE("a callback may close its rendezvous, and is the last one") {
   static Events events;
   static std::atomic<cpprun_rendezvous*> host{nullptr};
   host = rendezvous(events);
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   events.hook = [](const cpprun_event&) { cpprun_rendezvous_close(host); };
   Launch launch({"--rdzv-backend=c10d",
                  std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(host),
                  "--rdzv-conf=timeout=1", "--no-python", "true"});
-  cpprun_job* const job = launch(of_job);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = 0;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 1);
-  cpprun_job_close(job);
+  CHECK(exit_code_of(launch(of_job)) == 1);
   CHECK(events.seen().size() == 1);
 }
 
@@ -377,7 +376,7 @@ TEST_CASE("options of the first header and of a later one are accepted, or rejec
   later.options.argument_count = 1;
   later.options.output = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   cpprun_job* const job = cpprun_launch(&later.options);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   int exit_code = -1;
   CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
   CHECK(exit_code == 0);
@@ -397,7 +396,7 @@ TEST_CASE("a forked child does not own its parent's job and rendezvous") {
   Events of_rendezvous;
   Events of_job;
   cpprun_rendezvous* const host = rendezvous(of_rendezvous);
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   std::array<int, 2> input{};
   REQUIRE(::pipe2(input.data(), O_CLOEXEC) == 0);
   Launch launch({"--rdzv-backend=c10d",
@@ -405,7 +404,7 @@ TEST_CASE("a forked child does not own its parent's job and rendezvous") {
                  "--no-python", "sh", "-c", "read line; exit 4"});
   launch.options.input = input[0];
   cpprun_job* const job = launch(of_job);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(job != nullptr, std::string(cpprun_job_error()));
   const pid_t child = ::fork();
   if (child == 0) {
     const bool is_refused =
@@ -437,25 +436,16 @@ TEST_CASE("nodes need the secret of a rendezvous that has one") {
   Events of_rendezvous;
   Events of_job;
   cpprun_rendezvous* const host = rendezvous(of_rendezvous, line.c_str());
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   const std::string endpoint = std::string("--rdzv-endpoint=") + cpprun_rendezvous_address(host);
   const std::string backend = "--rdzv-backend=c10d";
   Launch launch({backend, endpoint, "--nnodes=1", "--secret-file=" + file, "--no-python", "true"});
-  cpprun_job* const job = launch(of_job);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = -1;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 0);
-  cpprun_job_close(job);
+  CHECK(exit_code_of(launch(of_job)) == 0);
   Launch without_secret({backend, endpoint, "--nnodes=1", "--no-python", "true"});
   const std::array<const char*, 1> variables = {"HOME=/nonexistent"};
   without_secret.options.variables = variables.data();
   without_secret.options.variable_count = 1;
-  cpprun_job* const refused = without_secret(of_job);
-  REQUIRE_MESSAGE(refused != nullptr, cpprun_job_error());
-  CHECK(cpprun_job_wait(refused, -1, &exit_code) == 0);
-  CHECK(exit_code == 1);
-  cpprun_job_close(refused);
+  CHECK(exit_code_of(without_secret(of_job)) == 1);
   cpprun_rendezvous_close(host);
   ::unlink(file.c_str());
 }
@@ -464,7 +454,7 @@ TEST_CASE("the status of a rendezvous is read by HTTP on its port, if that is al
   Events events;
   for (const int status : {CPPRUN_STATUS_NONE, CPPRUN_STATUS_USER}) {
     cpprun_rendezvous* const host = rendezvous(events, nullptr, status);
-    REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+    REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -532,18 +522,13 @@ TEST_CASE("a job that cannot start is an error that names the cause, and has no 
 
   // A command line that cpprun rejects.
   Launch rejected({"--nproc-per-node=none", "true"});
-  cpprun_job* const job = rejected(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = -1;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 2);
-  cpprun_job_close(job);
+  CHECK(exit_code_of(rejected(events)) == 2);
 }
 
 TEST_CASE("a rendezvous that cannot be opened is an error that names the option") {
   Events events;
   cpprun_rendezvous* const host = rendezvous(events);
-  REQUIRE_MESSAGE(host != nullptr, cpprun_job_error());
+  REQUIRE_MESSAGE(host != nullptr, std::string(cpprun_job_error()));
   cpprun_rendezvous_options options{};
   options.size = sizeof options;
   options.port = cpprun_rendezvous_port(host);
@@ -573,12 +558,7 @@ TEST_CASE("variables are added to those of this process, and PATH is used to fin
   launch.options.variables = variables.data();
   launch.options.variable_count = variables.size();
   launch.options.program = nullptr;
-  cpprun_job* const job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = -1;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 3);
-  cpprun_job_close(job);
+  CHECK(exit_code_of(launch(events)) == 3);
 }
 
 TEST_CASE("the exit code is known even if this process reaps every child") {
@@ -588,11 +568,6 @@ TEST_CASE("the exit code is known even if this process reaps every child") {
   ignored.sa_handler = SIG_IGN;
   REQUIRE(::sigaction(SIGCHLD, &ignored, &before) == 0);  // the kernel reaps
   Launch launch(shell("exit 9"));
-  cpprun_job* const job = launch(events);
-  REQUIRE_MESSAGE(job != nullptr, cpprun_job_error());
-  int exit_code = -1;
-  CHECK(cpprun_job_wait(job, -1, &exit_code) == 0);
-  CHECK(exit_code == 9);
-  cpprun_job_close(job);
+  CHECK(exit_code_of(launch(events)) == 9);
   REQUIRE(::sigaction(SIGCHLD, &before, nullptr) == 0);
 }
