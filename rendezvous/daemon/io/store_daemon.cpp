@@ -267,6 +267,8 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends, StatusAccess access)
             channel->send(link::Refused{no_cluster});
             channel->hang_up(no_cluster);
           }};
+  if (access == StatusAccess::none) callbacks.event_of = nullptr;
+  return callbacks;
 }
 
 ReplicaController::Callbacks set_callbacks(DaemonLog& log, OwnerAccess& access,
@@ -284,8 +286,6 @@ std::function<void(int)> lost_stdout(DaemonLog& log) {
   return [&log](int error_number) {
     log.say(LogLevel::warning, fmt::format("cannot write to stdout: {}", errno_text(error_number)));
   };
-  if (access == StatusAccess::none) callbacks.event_of = nullptr;
-  return callbacks;
 }
 
 }  // namespace
