@@ -226,7 +226,7 @@ constexpr const char* no_cluster =
     "start two cpprunds with the same --etcd and --cluster";
 
 // There is no local agent, and a daemon never finishes.
-CoordinatorServer::Callbacks callbacks_of(const Ends& ends, StatusAccess access) {
+CoordinatorServer::Callbacks callbacks_of(const Ends& ends, const DaemonOptions& options) {
   CoordinatorServer::Callbacks callbacks = {
       .to_local_agent = [](const link::Message&) {},
       .note = [ends](const Note& note) { ends.log.write(note); },
@@ -267,7 +267,7 @@ CoordinatorServer::Callbacks callbacks_of(const Ends& ends, StatusAccess access)
             channel->send(link::Refused{no_cluster});
             channel->hang_up(no_cluster);
           }};
-  if (access == StatusAccess::none) callbacks.event_of = nullptr;
+  if (options.status_access == StatusAccess::none) callbacks.event_of = nullptr;
   return callbacks;
 }
 
@@ -323,8 +323,7 @@ int run_store_daemon(const DaemonOptions& options, const Environment& environmen
   StateRecovery state(log);
   const auto opened = state.open(io, side, options.state_directory, options.state_is_synced);
   if (!opened) return fail(opened.error());
-  CoordinatorServer server(io,
-                           callbacks_of({log, events, state, set, alone}, options.status_access),
+  CoordinatorServer server(io, callbacks_of({log, events, state, set, alone}, options),
                            {.memory = memory_of(options)});
   OwnerAccess access(server);
   const auto say = [&log](LogLevel level, const std::string& text) { log.say(level, text); };
