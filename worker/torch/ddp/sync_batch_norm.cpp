@@ -8,6 +8,9 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include <array>
+#include <optional>
+
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "worker/torch/group/guarded_group.h"
@@ -59,7 +62,11 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
   const at::Tensor values = input.detach().to(statistics_type(input));
   const double count = static_cast<double>(values.numel()) / static_cast<double>(features);
   at::Tensor mine = at::zeros({2 * features + 1}, values.options());
-  if (count > 0) {
+  if (count > 0 && values.is_cpu()) {
+    const auto [mean, variance] = at::batch_norm_update_stats(values, {}, {}, /*momentum=*/0);
+    mine.narrow(0, 0, features).copy_(mean);
+    mine.narrow(0, features, features).copy_(variance);
+  } else if (count > 0) {
     mine.narrow(0, 0, features).copy_(values.mean(dimensions));
     mine.narrow(0, features, features).copy_(values.var(dimensions, /*unbiased=*/false));
   }
@@ -81,48 +88,107 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
           .count = total};
 }
 
+using OptionalTensor = std::optional<at::Tensor>;
+
+// Where LibTorch's kernels make one pass over the data each: on the CPU.
+bool has_kernels(const at::Tensor& values) {
+  return values.is_cpu() && values.numel() > 0;
+}
+
+// (values - mean) / sqrt(variance) * weight + bias, for each feature.
+at::Tensor transform(const at::Tensor& values, const OptionalTensor& weight,
+                     const OptionalTensor& bias, const at::Tensor& mean,
+                     const at::Tensor& variance) {
+  return std::get<0>(at::native_batch_norm(values, weight, bias, mean, variance, /*training=*/false,
+                                           /*momentum=*/0, /*eps=*/0));
+}
+
+// The tensors of one backward, in the type of the statistics; see Ioffe and Szegedy 2015,
+// section 3.
+struct Backward {
+  at::Tensor dy;
+  at::Tensor input;
+  at::Tensor weight;  // undefined without affine
+  at::Tensor mean;
+  at::Tensor variance;                      // plus eps
+  at::Tensor deviation = variance.rsqrt();  // its inverse
+
+  OptionalTensor scale() const { return weight.defined() ? OptionalTensor(weight) : std::nullopt; }
+  at::Tensor centred() const { return input - spread(mean, input); }
+
+  auto kernel(std::array<bool, 3> wanted) const {
+    return at::native_batch_norm_backward(dy, input, scale(), mean, variance, {}, {},
+                                          /*train=*/false, /*eps=*/0, wanted);
+  }
+
+  // For each feature: the sum of dy, and that of dy times the normalised input.
+  std::pair<at::Tensor, at::Tensor> sums() const {
+    if (has_kernels(input)) {
+      const auto found = kernel({false, true, true});
+      return {std::get<2>(found), std::get<1>(found)};
+    }
+    const auto dimensions = all_but_features(input);
+    return {dy.sum(dimensions), (dy * centred()).sum(dimensions) * deviation};
+  }
+
+  // The gradient of the input, from the means of both over all ranks.
+  at::Tensor of_input(const at::Tensor& mean_dy, const at::Tensor& mean_product) const {
+    const at::Tensor slope = mean_product * deviation;
+    if (has_kernels(input)) {
+      const at::Tensor factor = weight.defined() ? deviation * weight : deviation;
+      const at::Tensor rest =
+          transform(input, -slope * factor, -mean_dy * factor, mean, at::ones_like(variance));
+      return std::get<0>(kernel({true, false, false})).add_(rest);
+    }
+    const at::Tensor dx =
+        (dy - spread(mean_dy, input) - centred() * spread(slope, input)) * spread(deviation, input);
+    return weight.defined() ? dx * spread(weight, input) : dx;
+  }
+};
+
 struct Normalise : torch::autograd::Function<Normalise> {
   // Weight and bias are absent without affine: LibTorch rejects an undefined tensor as input.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
-                            const std::optional<at::Tensor>& weight,
-                            const std::optional<at::Tensor>& bias, const at::Tensor& mean,
-                            const at::Tensor& inverse_deviation, const at::Tensor& count,
-                            const c10::intrusive_ptr<SyncState>& sync) {
-    context->save_for_backward(
-        {input, weight.value_or(at::Tensor()), mean, inverse_deviation, count});
+                            const OptionalTensor& weight, const OptionalTensor& bias,
+                            const at::Tensor& mean, const at::Tensor& variance,
+                            const at::Tensor& count, const c10::intrusive_ptr<SyncState>& sync) {
+    context->save_for_backward({input, weight.value_or(at::Tensor()), mean, variance, count});
     context->saved_data["sync"] = c10::IValue::make_capsule(sync);
-    at::Tensor output =
-        (input.to(mean.scalar_type()) - spread(mean, input)) * spread(inverse_deviation, input);
+    const at::Tensor values = input.to(mean.scalar_type());
+    if (has_kernels(values)) {
+      return transform(values, weight, bias, mean, variance).to(input.scalar_type());
+    }
+    at::Tensor output = (values - spread(mean, input)) * spread(variance.rsqrt(), input);
     if (weight) output = output * spread(*weight, input) + spread(*bias, input);
     return output.to(input.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor& input = saved[0];
-    const at::Tensor& weight = saved[1];
-    const at::Tensor& deviation = saved[3];
+    const at::ScalarType type = saved[2].scalar_type();
     const auto sync =
         c10::static_intrusive_pointer_cast<SyncState>(context->saved_data["sync"].toCapsule());
     const at::Tensor& count = saved[4];
-    const auto dimensions = all_but_features(input);
-    const at::Tensor dy = gradients[0].to(deviation.scalar_type());
-    const at::Tensor centred = input.to(deviation.scalar_type()) - spread(saved[2], input);
-    const at::Tensor sum_dy = dy.sum(dimensions);
-    const at::Tensor sum_dy_centred = (dy * centred).sum(dimensions);
-    // The gradients of weight and bias stay local; DistributedDataParallel averages them.
-    const at::Tensor weight_gradient = weight.defined() ? sum_dy_centred * deviation : at::Tensor();
-    const at::Tensor bias_gradient = weight.defined() ? sum_dy : at::Tensor();
-
+    const Backward backward{.dy = gradients[0].to(type),
+                            .input = saved[0].to(type),
+                            .weight = saved[1],
+                            .mean = saved[2],
+                            .variance = saved[3]};
+    const auto [sum_dy, sum_product] = backward.sums();
     const std::int64_t features = sum_dy.numel();
-    std::vector<at::Tensor> sums = {at::cat({sum_dy, sum_dy_centred})};
+    std::vector<at::Tensor> sums = {at::cat({sum_dy, sum_product})};
     sync->group->allreduce(sums)->wait();
-    const at::Tensor mean_dy = sums[0].narrow(0, 0, features) / count;
-    const at::Tensor slope = sums[0].narrow(0, features, features) / count * deviation * deviation;
-    at::Tensor dx =
-        (dy - spread(mean_dy, input) - centred * spread(slope, input)) * spread(deviation, input);
-    if (weight.defined()) dx = dx * spread(weight, input);
-    return {dx.to(input.scalar_type()), weight_gradient, bias_gradient, {}, {}, {}, {}};
+    const at::Tensor dx = backward.of_input(sums[0].narrow(0, 0, features) / count,
+                                            sums[0].narrow(0, features, features) / count);
+    // The gradients of weight and bias stay local; DistributedDataParallel averages them.
+    const bool affine = saved[1].defined();
+    return {dx.to(saved[0].scalar_type()),
+            affine ? sum_product : at::Tensor(),
+            affine ? sum_dy : at::Tensor(),
+            {},
+            {},
+            {},
+            {}};
   }
 };
 
@@ -223,7 +289,7 @@ at::Tensor SyncBatchNormImpl::forward_synchronised(const at::Tensor& input) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
   return Normalise::apply(input, present(weight), present(bias), found.mean,
-                          (found.variance + options.eps()).rsqrt(), found.count, held);
+                          found.variance + options.eps(), found.count, held);
 }
 
 namespace {
