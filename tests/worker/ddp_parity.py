@@ -15,12 +15,10 @@ STEPS, BATCH, TOLERANCE = 20, 8, 1e-5
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 
 
-def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None, has_table=False,
-          two_passes=False, **options):
+def make_net(two_heads=False, frozen=None, has_table=False, recomputes=False):
     import torch
-    import torch.distributed as dist
     from torch import nn
-    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.checkpoint import checkpoint
 
     class Net(nn.Module):
         def __init__(self):
@@ -40,12 +38,37 @@ def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None,
         def forward(self, x, step):
             if has_table:
                 x = x + self.table((torch.arange(BATCH) + step) % 10)
-            features = self.body(x)
+            features = (checkpoint(self.body, x.requires_grad_(), use_reentrant=True) if recomputes
+                        else self.body(x))
             head = self.head_b if two_heads and step % 3 == 0 else self.head_a
             return head(features)
 
     torch.manual_seed(1234)
-    net = Net()
+    return Net()
+
+
+def batch_of(rank, step):
+    import torch
+
+    numbers = torch.arange(1, BATCH * 16 + 1, dtype=torch.float)
+    return (torch.sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view(BATCH, 16),
+            (torch.arange(BATCH) * 7 + rank + step) % 4)
+
+
+def write_tensors(name, tensors, out):
+    for key, tensor in tensors:
+        for i, value in enumerate(tensor.detach().flatten().tolist()):
+            out.write(f"{name} {key} {i} {value:.9g}\n")
+
+
+def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None, has_table=False,
+          two_passes=False, **options):
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+
+    net = make_net(two_heads, frozen, has_table)
     rank = dist.get_rank()
     with torch.no_grad():
         # Rank 0's values are to arrive in the tensors they came from.
@@ -58,9 +81,7 @@ def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None,
     sgd = torch.optim.SGD([each for each in ddp.parameters() if each.requires_grad], lr=0.05,
                           momentum=0 if has_table else 0.9, fused=not (two_heads or has_table))
     for step in range(STEPS):
-        numbers = torch.arange(1, BATCH * 16 + 1, dtype=torch.float)
-        x = torch.sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view(BATCH, 16)
-        y = (torch.arange(BATCH) * 7 + rank + step) % 4
+        x, y = batch_of(rank, step)
 
         def run():
             loss = nn.functional.cross_entropy(ddp(x, step), y)
@@ -76,9 +97,50 @@ def train(name, out, two_heads=False, accumulates=False, hook=None, frozen=None,
         run()
         sgd.step()
         sgd.zero_grad(set_to_none=False)
-    for key, parameter in net.named_parameters():
-        for i, value in enumerate(parameter.detach().flatten().tolist()):
-            out.write(f"{name} {key} {i} {value:.9g}\n")
+    write_tensors(name, net.named_parameters(), out)
+
+
+def train_with(piece, out):
+    """The same as the function of that name in ddp_worker.cpp."""
+    import contextlib
+
+    import torch
+    import torch.distributed as dist
+    from torch import nn
+    from torch.distributed.algorithms.join import Join
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.optim import swa_utils
+
+    net = make_net(recomputes=piece == "recomputed")
+    rank = dist.get_rank()
+    ddp = DistributedDataParallel(net)
+    options = {"lr": 0.05, "momentum": 0.9, "fused": True}
+    sgd = (ZeroRedundancyOptimizer(ddp.parameters(), torch.optim.SGD, **options) if piece == "zero"
+           else torch.optim.SGD(ddp.parameters(), **options))
+    ema = swa_utils.get_ema_multi_avg_fn(0.9) if piece == "ema" else None
+    average = swa_utils.AveragedModel(net, multi_avg_fn=ema, use_buffers=piece == "ema")
+    scaler = torch.amp.GradScaler("cpu", growth_interval=4, enabled=piece == "scaler")
+    joins = piece.startswith("join")
+    steps = (1 if piece == "join" else 12) if joins and rank == 1 else STEPS
+    with (Join([ddp], divide_by_initial_world_size=piece == "join") if joins
+          else contextlib.nullcontext()):
+        for step in range(steps):
+            x, y = batch_of(rank, step)
+            loss = nn.functional.cross_entropy(ddp(x, step), y)
+            out.write(f"{piece} loss {step} {loss.item():.9g}\n")
+            if scaler.is_enabled() and step == 5 and rank == 1:
+                loss = loss * float("inf")
+            scaler.scale(loss).backward()
+            scaler.step(sgd)
+            scaler.update()
+            out.write(f"{piece} scale {step} {scaler.get_scale():.9g}\n")
+            average.update_parameters(net)
+            sgd.zero_grad(set_to_none=False)
+    write_tensors(piece, net.named_parameters(), out)
+    write_tensors(piece, net.named_buffers(), out)
+    if piece in ("ema", "swa"):
+        write_tensors(piece, average.state_dict().items(), out)
 
 
 def divide_last(_, bucket):
@@ -155,6 +217,11 @@ def python_rank(path, only=None):
         for name, options in modes.items():
             if only in (None, name):
                 train(name, out, **options)
+        for piece in ("join", "join_divided", "recomputed", "scaler", "ema", "swa"):
+            if only in (None, piece):
+                train_with(piece, out)
+        if only == "zero":
+            train_with(only, out)
         talk(out)
     # Not by way of the interpreter's end: there a gloo thread of PyTorch that lets go of a tensor
     # known to Python aborts the process now and then.
@@ -177,11 +244,11 @@ def read(path):
         return {tuple(line.split()[:3]): float(line.split()[3]) for line in file}
 
 
-def run_job(name, commands, directory):
+def run_job(name, commands, directory, *only):
     from ranks import run_ranks
 
     paths = [os.path.join(directory, f"{name}.{rank}") for rank in range(len(commands))]
-    ended = run_ranks([command + [path] for command, path in zip(commands, paths)])
+    ended = run_ranks([command + [path, *only] for command, path in zip(commands, paths)])
     for rank, each in enumerate(ended):
         if each.code != 0:
             sys.exit(f"ddp_parity: {name}: rank {rank} ended with {each.code}:\n{each.output}")
@@ -218,6 +285,11 @@ def main():
         for name, commands in jobs.items():
             for rank, found in enumerate(run_job(name.replace(" ", ""), commands, directory)):
                 compare(f"{name}, rank {rank}", pure[rank], found)
+        # Not in groups of both languages: they exchange the parameters in different ways.
+        for rank, (expected, found) in enumerate(zip(
+                run_job("pyzero", [py_rank, py_rank], directory, "zero"),
+                run_job("cppzero", [cpp_rank, cpp_rank], directory, "zero"))):
+            compare(f"ZeroRedundancyOptimizer, rank {rank}", expected, found)
 
 
 if __name__ == "__main__":

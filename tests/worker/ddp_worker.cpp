@@ -14,14 +14,21 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "worker/env/io/worker.h"
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
+#include "worker/torch/ddp/activation_checkpoint.h"
 #include "worker/torch/ddp/ddp.h"
+#include "worker/torch/ddp/join.h"
+#include "worker/torch/ddp/zero_redundancy_optimizer.h"
+#include "worker/torch/optim/averaged_model.h"
+#include "worker/torch/optim/grad_scaler.h"
 #include "worker/torch/optim/sgd.h"
 
 namespace {
@@ -36,10 +43,12 @@ struct Mode {
   std::string frozen;       // the module whose parameters are not trained
   bool has_table = false;   // an Embedding with sparse gradients
   bool two_passes = false;  // two forwards before the backward
+  bool recomputes = false;  // activation checkpointing
 };
 
 struct NetImpl : torch::nn::Module {
-  explicit NetImpl(const Mode& mode) : two_heads_(mode.options.find_unused_parameters) {
+  explicit NetImpl(const Mode& mode)
+      : two_heads_(mode.options.find_unused_parameters), recomputes_(mode.recomputes) {
     body->push_back(torch::nn::Linear(16, 32));
     body->push_back(torch::nn::BatchNorm1d(32));
     body->push_back(torch::nn::ReLU());
@@ -63,7 +72,9 @@ struct NetImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, int step) {
     torch::Tensor input = x;
     if (!table.is_empty()) input = x + table->forward((torch::arange(batch) + step) % 10);
-    const torch::Tensor features = body->forward(input);
+    const auto through_body = [this](const torch::Tensor& each) { return body->forward(each); };
+    const torch::Tensor features =
+        recomputes_ ? cpprun::activation_checkpoint(through_body, input) : through_body(input);
     return two_heads_ && step % 3 == 0 ? head_b->forward(features) : head_a->forward(features);
   }
 
@@ -71,8 +82,28 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear head_a{nullptr}, head_b{nullptr};
   torch::nn::Embedding table{nullptr};
   bool two_heads_;
+  bool recomputes_;
 };
 TORCH_MODULE(Net);
+
+torch::Tensor inputs_of(int rank, int step) {
+  const auto numbers = torch::arange(1, batch * 16 + 1, torch::kFloat);
+  return torch::sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view({batch, 16});
+}
+
+torch::Tensor targets_of(int rank, int step) {
+  return (torch::arange(batch) * 7 + rank + step) % 4;
+}
+
+void write_tensors(const std::string& name, const cpprun::TensorsByName& tensors,
+                   std::ofstream& out) {
+  for (const auto& [key, tensor] : tensors) {
+    const auto flat = tensor.detach().flatten();
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      out << fmt::format("{} {} {} {:.9g}\n", name, key, i, flat[i].item<double>());
+    }
+  }
+}
 
 void train(const Mode& mode, const cpprun::ProcessGroup& group, std::ofstream& out) {
   torch::manual_seed(1234);
@@ -95,9 +126,8 @@ void train(const Mode& mode, const cpprun::ProcessGroup& group, std::ofstream& o
   cpprun::FusedSgd fused(trained, {.lr = 0.05, .momentum = momentum});
   torch::optim::SGD looped(trained, torch::optim::SGDOptions(0.05).momentum(momentum));
   for (int step = 0; step < steps; ++step) {
-    const auto numbers = torch::arange(1, batch * 16 + 1, torch::kFloat);
-    const auto x = torch::sin(numbers * (0.37 * (rank + 1)) + 0.11 * step).view({batch, 16});
-    const auto y = (torch::arange(batch) * 7 + rank + step) % 4;
+    const auto x = inputs_of(rank, step);
+    const auto y = targets_of(rank, step);
     const bool local = mode.accumulates && step % 2 == 0;
     const auto run = [&] {
       auto loss = torch::nn::functional::cross_entropy(ddp.forward(x, step), y);
@@ -116,12 +146,51 @@ void train(const Mode& mode, const cpprun::ProcessGroup& group, std::ofstream& o
     looping ? static_cast<void>(looped.step()) : fused.step();
     ddp.zero_grad();
   }
-  for (const auto& item : ddp.module()->named_parameters()) {
-    const auto flat = item.value().detach().flatten();
-    for (std::int64_t i = 0; i < flat.numel(); ++i) {
-      out << fmt::format("{} {} {} {:.9g}\n", mode.name, item.key(), i, flat[i].item<double>());
-    }
+  cpprun::TensorsByName parameters;
+  for (const auto& item : net->named_parameters())
+    parameters.emplace_back(item.key(), item.value());
+  write_tensors(mode.name, parameters, out);
+}
+
+// What a training has around DistributedDataParallel, one piece at a time.
+void train_with(const std::string& piece, const cpprun::ProcessGroup& group, std::ofstream& out) {
+  torch::manual_seed(1234);
+  Net net(Mode{.name = piece, .options = {}, .recomputes = piece == "recomputed"});
+  cpprun::DistributedDataParallel<Net> ddp(net, group);
+  const cpprun::SgdOptions options{.lr = 0.05, .momentum = 0.9};
+  cpprun::FusedSgd sgd(ddp.parameters(), options);
+  std::optional<cpprun::ZeroRedundancyOptimizer<cpprun::FusedSgd>> zero;
+  if (piece == "zero") zero.emplace(ddp.parameters(), options, group);
+  cpprun::AveragedModelOptions averages;
+  if (piece == "ema") averages = {.decay = 0.9, .use_buffers = true};
+  cpprun::AveragedModel average(*net, averages);
+  cpprun::GradScaler scaler({.growth_interval = 4, .enabled = piece == "scaler"});
+  std::optional<cpprun::Join> join;
+  if (piece.starts_with("join")) {
+    join.emplace(cpprun::JoinOptions{.divide_by_initial_world_size = piece == "join"}, ddp);
   }
+  // Rank 1 has fewer batches, before the reducer has built its final buckets.
+  const int own_steps = join && group.rank() == 1 ? (piece == "join" ? 1 : 12) : steps;
+  for (int step = 0; step < own_steps; ++step) {
+    auto loss = torch::nn::functional::cross_entropy(
+        ddp.forward(inputs_of(group.rank(), step), step), targets_of(group.rank(), step));
+    out << fmt::format("{} loss {} {:.9g}\n", piece, step, loss.item<double>());
+    const bool overflows = scaler.enabled() && step == 5 && group.rank() == 1;
+    if (overflows) loss = loss * std::numeric_limits<double>::infinity();
+    scaler.scale(loss).backward();
+    zero ? zero->step() : static_cast<void>(scaler.step(sgd));
+    scaler.update();
+    out << fmt::format("{} scale {} {:.9g}\n", piece, step, scaler.get_scale());
+    average.update();
+    ddp.zero_grad();
+  }
+  if (join) join->finish();
+  join.reset();
+  cpprun::TensorsByName all = cpprun::tensors_of(*net);
+  if (piece == "ema" || piece == "swa") {
+    for (const auto& [name, tensor] : average.state().tensors) all.emplace_back(name, tensor);
+  }
+  write_tensors(piece, all, out);
 }
 
 // A user's hook: the sum of all ranks, divided afterwards.
@@ -184,6 +253,10 @@ int write_all(const cpprun::Context& context, const std::string& path, const std
   for (const Mode& mode : modes) {
     if (only.empty() || only == mode.name) train(mode, group, out);
   }
+  for (const char* const piece : {"join", "join_divided", "recomputed", "scaler", "ema", "swa"}) {
+    if (only.empty() || only == piece) train_with(piece, group, out);
+  }
+  if (only == "zero") train_with(only, group, out);
   talk(group, out);
   return out.flush() ? 0 : 1;
 }

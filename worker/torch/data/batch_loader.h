@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
-// Prepares batches on a separate thread while the previous batch is trained on: a bounded queue
-// with one producer and one consumer.
+// Prepares batches on threads of its own while the previous batch is trained on.
 
 #include <ATen/core/Tensor.h>
 
@@ -21,17 +20,22 @@ struct Batch {
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   bool drop_last = false;  // drop a last batch that is smaller
-  int prefetch = 2;        // maximum number of prepared batches
+  int prefetch = 2;        // maximum number of prepared batches for each thread
+  int threads = 1;         // with more than one, `load` is called by several at once
+  // If there is a GPU: in page-locked memory, so that copies to the GPU run beside other work.
+  bool pin_memory = false;
 };
 
 class BatchLoader {
  public:
-  // Creates the batch of these examples, on the loader's thread. next() rethrows its exceptions.
+  // Creates the batch of these examples, on a thread of the loader. The current GPU there is that
+  // of the thread that created the loader. next() rethrows its exceptions.
   using Load = std::function<Batch(const std::vector<std::int64_t>& indices)>;
 
-  // One pass over `indices`, usually from DistributedSampler for one epoch.
+  // One pass over `indices`, usually from DistributedSampler for one epoch. Throws
+  // std::invalid_argument if an option is below 1.
   BatchLoader(std::vector<std::int64_t> indices, const LoaderOptions& options, Load load);
-  // Waits at most for the batch under way.
+  // Waits at most for the batches under way.
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -43,6 +47,7 @@ class BatchLoader {
  private:
   struct Shared;
   static void make_batches(Shared& shared);
+  void stop();
 
   std::int64_t batches_ = 0;
   std::unique_ptr<Shared> shared_;

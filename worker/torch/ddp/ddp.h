@@ -94,6 +94,9 @@ class DistributedDataParallel {
   // views.
   void zero_grad(bool set_to_none = false) { core_->zero_grad(set_to_none); }
 
+  // For Join (join.h): ranks with different numbers of batches.
+  Joinable& joinable() { return *core_; }
+
   // For evaluation on one rank, saving and the like.
   Module& module() { return module_; }
   std::vector<at::Tensor> parameters() { return module_->parameters(); }

@@ -2,6 +2,7 @@
 #include "worker/torch/ddp/ddp_core.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -16,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <tuple>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -222,6 +224,7 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
   }
   std::vector<NamedTensor> trained;
   for (const NamedTensor& parameter : parameters) {
+    all_parameters_.push_back(parameter.tensor);
     if (!parameter.tensor.requires_grad()) continue;
     parameters_.push_back(parameter.tensor);
     names_.push_back(parameter.name);
@@ -250,7 +253,7 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
   if (met) require_same_model(parameters, buffers);
   c10d::verify_params_across_processes(native_, parameters_, std::nullopt);
   if (!met) require_same_model(parameters, buffers);
-  broadcast_state(parameters);
+  broadcast_state(/*source=*/0);
   build_reducer(trained);
   register_hook();
 }
@@ -282,14 +285,14 @@ void DdpCore::require_same_model(const std::vector<NamedTensor>& parameters,
 }
 
 // In module order, frozen or not, like a Python rank: tensors are exchanged without names.
-void DdpCore::broadcast_state(const std::vector<NamedTensor>& parameters) {
+void DdpCore::broadcast_state(int source) {
   std::vector<at::Tensor> all;
-  for (const NamedTensor& parameter : parameters) all.push_back(parameter.tensor.detach());
+  for (const at::Tensor& parameter : all_parameters_) all.push_back(parameter.detach());
   // As in Python: without broadcast_buffers, buffers stay local from the start.
   if (options_.broadcast_buffers) {
     for (const at::Tensor& buffer : buffers_) all.push_back(buffer.detach());
   }
-  c10d::broadcast_coalesced(native_, all, broadcast_buffer_bytes, /*rank=*/0);
+  c10d::broadcast_coalesced(native_, all, broadcast_buffer_bytes, source);
 }
 
 void DdpCore::build_reducer(const std::vector<NamedTensor>& trained) {
@@ -337,15 +340,105 @@ void DdpCore::before_forward() {
     reduction_->logger->set_runtime_stats_and_log();
     reduction_->reducer->prepare_for_forward();
   }
-  if (grad) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
-  if (options_.broadcast_buffers && buffers_due_ && !buffers_.empty()) {
-    const at::NoGradGuard no_grad;
-    // With separate version counters, as in Python: an earlier forward may have saved the buffers
-    // for its backward, which does not depend on their values.
-    std::vector<at::Tensor> apart;
-    for (const at::Tensor& buffer : buffers_) apart.push_back(buffer.variable_data());
-    c10d::broadcast_coalesced(native_, apart, broadcast_buffer_bytes, /*rank=*/0);
+  if (const auto counting = notify_join()) {
+    reduction_->reducer->set_forward_pass_work_handle(counting,
+                                                      join_options()->divide_by_initial_world_size);
   }
+  if (grad) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
+  const bool joins = join_options() != nullptr;
+  // Rank 0 may have finished, and have old buffers.
+  if (broadcasts_buffers()) broadcast_buffers(joins ? common_rank(true) : 0);
+  if (joins) static_cast<void>(any_syncs(syncs_));
+}
+
+bool DdpCore::broadcasts_buffers() const {
+  return options_.broadcast_buffers && buffers_due_ && !buffers_.empty();
+}
+
+void DdpCore::broadcast_buffers(int source) {
+  const at::NoGradGuard no_grad;
+  // With separate version counters, as in Python: an earlier forward may have saved the buffers for
+  // its backward, which does not depend on their values.
+  std::vector<at::Tensor> apart;
+  for (const at::Tensor& buffer : buffers_) apart.push_back(buffer.variable_data());
+  c10d::broadcast_coalesced(native_, apart, broadcast_buffer_bytes, source);
+}
+
+int DdpCore::common_rank(bool candidate) const {
+  const at::Tensor rank = at::full({1}, candidate ? group_.rank() : -1,
+                                   at::TensorOptions(at::kLong).device(join_device()));
+  all_reduce(rank, group_, ReduceOp::max);
+  return rank.item<int>();
+}
+
+bool DdpCore::any_syncs(bool mine) const {
+  const at::Tensor ranks =
+      at::full({1}, mine ? 1.0F : 0.0F, at::TensorOptions(at::kFloat).device(join_device()));
+  all_reduce(ranks, group_);
+  return ranks.item<float>() != 0;
+}
+
+// The collectives of a forward and a backward, in their order. This rank's part in the gradients is
+// zero. It takes the result, which a ZeroRedundancyOptimizer needs for the parameters that this
+// rank updates.
+void DdpCore::shadow_step() {
+  const at::NoGradGuard no_grad;
+  reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
+  if (broadcasts_buffers()) broadcast_buffers(common_rank(false));
+  buffers_due_ = any_syncs(false);
+  if (!buffers_due_) return;
+  ++*step_;
+  ++group_.parts().family->steps;
+  std::vector<at::Tensor> gradients = reduce_zeros();
+  if (options_.find_unused_parameters && !options_.static_graph) {
+    const at::Tensor ranks_using = reduction_->reducer->get_local_used_map_on_device();
+    ranks_using.zero_();  // of the last backward
+    all_reduce(ranks_using, group_);
+    const at::Tensor here = ranks_using.cpu();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (here[static_cast<std::int64_t>(i)].item<int>() == 0) gradients[i].reset();
+    }
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    at::Tensor& gradient = parameters_[i].mutable_grad();
+    if (gradient.defined()) {
+      gradient.copy_(gradients[i]);
+    } else {
+      gradient = gradients[i].clone();
+    }
+  }
+  reduction_->reducer->push_rebuilt_params_for_all_indices();
+}
+
+std::vector<at::Tensor> DdpCore::reduce_zeros() {
+  std::unordered_map<const void*, std::size_t> index;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    index[parameters_[i].unsafeGetTensorImpl()] = i;
+  }
+  c10d::Reducer& reducer = *reduction_->reducer;
+  auto buckets = reducer.get_grad_buckets(/*return_zero_tensors=*/true);
+  std::vector<c10::intrusive_ptr<c10::ivalue::Future>> results;
+  for (c10d::GradBucket& bucket : buckets) results.push_back(reducer.run_comm_hook(bucket));
+  std::vector<at::Tensor> gradients(parameters_.size());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    results[i]->waitAndThrow();
+    const c10::IValue& result = results[i]->constValue();
+    const at::Tensor whole = result.isTensor() ? result.toTensor() : result.toTensorVector().at(0);
+    if (whole.is_sparse()) continue;
+    const at::Tensor flat = whole.flatten();
+    std::int64_t at = 0;
+    for (const at::Tensor& parameter : buckets[i].getParameters()) {
+      gradients[index.at(parameter.unsafeGetTensorImpl())] =
+          flat.narrow(0, at, parameter.numel()).view(parameter.sizes());
+      at += parameter.numel();
+    }
+  }
+  return gradients;
+}
+
+void DdpCore::after_join(bool last) {
+  broadcast_state(common_rank(last));
 }
 
 void DdpCore::after_forward(const std::vector<at::Tensor*>& outputs) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/torch/ddp/join.h"
 #include "worker/torch/group/guarded_group.h"
 #include "worker/torch/group/process_group.h"
 #include "worker/torch/group/work.h"
@@ -83,11 +84,11 @@ struct DdpOptions {
 
 // The group may be moved during its lifetime. After the group is left, operations between ranks
 // throw. All failures between ranks, in backward too, are DistributedErrors.
-class DdpCore {
+class DdpCore : public Joinable {
  public:
   DdpCore(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
           const std::string& module_name, const ProcessGroup& group, const DdpOptions& options);
-  ~DdpCore();
+  ~DdpCore() override;
   DdpCore(const DdpCore&) = delete;
   DdpCore& operator=(const DdpCore&) = delete;
 
@@ -99,12 +100,26 @@ class DdpCore {
   bool syncs() const { return syncs_; }
   void set_syncs(bool syncs) { syncs_ = syncs; }
 
+ protected:
+  const ProcessGroup& join_group() const override { return group_; }
+  c10::Device join_device() const override { return parameters_.front().device(); }
+  void shadow_step() override;
+  void after_join(bool last) override;
+
  private:
   struct Reduction;
 
   void require_same_model(const std::vector<NamedTensor>& parameters,
                           const std::vector<NamedTensor>& buffers) const;
-  void broadcast_state(const std::vector<NamedTensor>& parameters);
+  void broadcast_state(int source);
+  bool broadcasts_buffers() const;
+  // Of the ranks where `candidate` is true, the highest.
+  int common_rank(bool candidate) const;
+  void broadcast_buffers(int source);
+  // In a Join: whether any rank reduces gradients in this step.
+  bool any_syncs(bool mine) const;
+  // Returns the gradients, as long as parameters_.
+  std::vector<at::Tensor> reduce_zeros();
   void build_reducer(const std::vector<NamedTensor>& trained);
   void register_hook();
   void pass_through_sink(const std::vector<at::Tensor*>& outputs);
@@ -120,6 +135,7 @@ class DdpCore {
   c10::intrusive_ptr<c10d::ProcessGroup> native_;
   std::vector<at::Tensor> parameters_;  // the trained ones
   std::vector<std::string> names_;      // of parameters_
+  std::vector<at::Tensor> all_parameters_;
   std::vector<at::Tensor> buffers_;
   DdpOptions options_;
   bool syncs_ = true;

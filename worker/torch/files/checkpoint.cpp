@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/files/checkpoint.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -43,30 +40,6 @@ constexpr const char* user_prefix = "state";
 constexpr const char* written_key = "cpprun/checkpoint";
 constexpr const char* well_written = "written";
 
-// The generator of the CPU, or of this rank's GPU.
-std::optional<at::Generator> generator_of(c10::DeviceType device) {
-  if (device == c10::kCPU) return at::detail::getDefaultCPUGenerator();
-  if (cuda_device_count() == 0) return std::nullopt;
-  return at::globalContext().defaultGenerator(
-      c10::Device(device, c10::impl::VirtualGuardImpl(device).getDevice().index()));
-}
-
-// Empty if there is no such device.
-std::string random_state(c10::DeviceType device) {
-  auto generator = generator_of(device);
-  if (!generator) return {};
-  const std::scoped_lock lock(generator->mutex());
-  const at::Tensor state = generator->get_state();
-  return {static_cast<const char*>(state.const_data_ptr()), state.nbytes()};
-}
-
-void set_random_state(c10::DeviceType device, const at::Tensor& state) {
-  auto generator = generator_of(device);
-  if (!generator) return;
-  const std::scoped_lock lock(generator->mutex());
-  generator->set_state(state.clone());
-}
-
 struct RandomGenerator {
   const char* prefix;  // of the state names; the rank follows
   c10::DeviceType device;
@@ -81,7 +54,11 @@ std::string random_name(const RandomGenerator& generator, std::size_t rank) {
 // Collects the states of all ranks; only rank 0 receives them.
 void put_random_states(StateDict& whole, const ProcessGroup& group) {
   for (const RandomGenerator& each : random_generators) {
-    const auto states = gather_object(random_state(each.device), group);
+    const at::Tensor mine = random_state(each.device);
+    const auto states = gather_object(
+        mine.defined() ? std::string(static_cast<const char*>(mine.const_data_ptr()), mine.nbytes())
+                       : std::string(),
+        group);
     for (std::size_t rank = 0; rank < states.size(); ++rank) {
       const std::string& bytes = states[rank];
       if (bytes.empty()) continue;

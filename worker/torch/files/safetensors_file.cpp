@@ -166,6 +166,18 @@ at::Tensor view_of(const at::Tensor& data, const TensorEntry& entry) {
 
 }  // namespace
 
+SafetensorsBytes to_safetensors(const StateDict& state) {
+  SafetensorsHead head = head_of(state, "a state");
+  head.metadata.erase(std::string(checksum_key));
+  SafetensorsBytes bytes{.head = to_text(head).substr(safetensors_length_bytes)};
+  const std::uint64_t size = head.tensors.empty() ? 0 : head.tensors.back().end;
+  bytes.data = memory_for(size);
+  for (const TensorEntry& entry : head.tensors) {
+    view_of(bytes.data, entry).copy_(state.tensors.at(entry.name).detach());
+  }
+  return bytes;
+}
+
 void save_safetensors(const std::string& path, const StateDict& state) {
   const SafetensorsHead head = head_of(state, path);
   std::string text = to_text(head);

@@ -33,6 +33,7 @@ struct SafetensorsBytes {
   std::uint32_t checksum = 0;
 };
 SafetensorsBytes read_safetensors(const std::string& path);
+SafetensorsBytes to_safetensors(const StateDict& state);  // without a checksum
 StateDict open_safetensors(const SafetensorsBytes& bytes, const std::string& name);
 
 }  // namespace cpprun

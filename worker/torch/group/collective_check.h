@@ -44,11 +44,10 @@ std::optional<std::string> model_difference(const std::vector<std::string>& mode
 // `rank 3`, `ranks 0, 2`.
 std::string name_ranks(const std::vector<int>& ranks);
 
-// Advice for ranks with unequal numbers of steps. C++ has no Join: it would need to know every
-// collective of a step to answer for a rank without a batch.
+// Advice for ranks with unequal numbers of steps.
 inline constexpr const char* uneven_advice =
-    "give every rank the same number of batches (DistributedSampler does), or stop all ranks when "
-    "the first has none left (all_reduce with ReduceOp::min; in Python: Join)";
+    "give every rank the same number of batches (DistributedSampler does), or use cpprun::Join "
+    "(join.h; torch's Join in Python)";
 
 // `steps`: DistributedDataParallel steps that each rank has begun, absent if unknown; `ranks`:
 // their names. Returns a clause that names the ranks that ran out of batches first, with advice.

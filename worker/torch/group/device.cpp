@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "worker/torch/group/device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <mutex>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "worker/torch/group/device_choice.h"
@@ -58,6 +61,31 @@ std::vector<c10::Device> all_devices(int cpu_replicas) {
   const auto replicas = static_cast<std::size_t>(cpu_replicas);
   if (devices.empty()) devices.assign(replicas, c10::Device(c10::kCPU));
   return devices;
+}
+
+namespace {
+
+std::optional<at::Generator> generator_of(c10::DeviceType device) {
+  if (device == c10::kCPU) return at::detail::getDefaultCPUGenerator();
+  if (cuda_device_count() == 0) return std::nullopt;
+  return at::globalContext().defaultGenerator(
+      c10::Device(device, c10::impl::VirtualGuardImpl(device).getDevice().index()));
+}
+
+}  // namespace
+
+at::Tensor random_state(c10::DeviceType device) {
+  auto generator = generator_of(device);
+  if (!generator) return {};
+  const std::scoped_lock lock(generator->mutex());
+  return generator->get_state();
+}
+
+void set_random_state(c10::DeviceType device, const at::Tensor& state) {
+  auto generator = generator_of(device);
+  if (!generator) return;
+  const std::scoped_lock lock(generator->mutex());
+  generator->set_state(state.clone());
 }
 
 }  // namespace cpprun

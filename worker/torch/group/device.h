@@ -2,6 +2,7 @@
 #pragma once
 // The device of this worker: its GPU where LibTorch has CUDA and there is one, else the CPU.
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <vector>
@@ -31,5 +32,10 @@ c10::Device default_device(const Context& context);
 
 // For DataParallel: every CUDA device this process sees. Without one, the CPU `cpu_replicas` times.
 std::vector<c10::Device> all_devices(int cpu_replicas);
+
+// The state of the random generator of the CPU, or of this thread's GPU: a tensor of bytes on the
+// CPU, undefined where there is no such device.
+at::Tensor random_state(c10::DeviceType device);
+void set_random_state(c10::DeviceType device, const at::Tensor& state);
 
 }  // namespace cpprun

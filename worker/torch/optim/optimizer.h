@@ -34,6 +34,8 @@ class FusedOptimizer {
 
   void zero_grad(bool set_to_none = false) { zero_gradients(parameters_, set_to_none); }
   std::size_t group_count() const { return options_.size(); }
+  // Of all groups, in order.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
   // The learning rate of all groups, or of one.
   void set_lr(double lr) {
     for (Options& each : options_) each.lr = lr;

@@ -73,6 +73,40 @@ TEST_CASE("an exception comes after the batches before it, once, and ends the pa
   CHECK_FALSE(loader.next());
 }
 
+TEST_CASE("several threads prepare batches at once, and these come in order") {
+  std::atomic<int> loading{0};
+  std::atomic<bool> has_met{false};
+  BatchLoader loader(upto(50), {.batch_size = 1, .prefetch = 1, .threads = 3},
+                     [&](const Indices& indices) {
+                       ++loading;
+                       // Until two have met once, every thread waits for another one.
+                       while (loading < 2 && !has_met) std::this_thread::yield();
+                       has_met = true;
+                       --loading;
+                       return first_and_count(indices);
+                     });
+  for (int i = 0; i < 50; ++i) CHECK(loader.next()->inputs.item<int>() == i);
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("the exception of the first damaged batch comes, also with several threads") {
+  BatchLoader loader(upto(20), {.batch_size = 1, .prefetch = 4, .threads = 4},
+                     [](const Indices& indices) {
+                       if (indices.front() >= 7) {
+                         throw std::runtime_error(std::to_string(indices.front()));
+                       }
+                       return first_and_count(indices);
+                     });
+  for (int i = 0; i < 7; ++i) CHECK(loader.next()->inputs.item<int>() == i);
+  CHECK_THROWS_WITH_AS(static_cast<void>(loader.next()), "7", std::runtime_error);
+  CHECK_FALSE(loader.next());
+}
+
+TEST_CASE("without a GPU, pinned memory is ordinary memory") {
+  BatchLoader loader(upto(2), {.batch_size = 2, .pin_memory = true}, first_and_count);
+  CHECK(loader.next()->inputs.item<int>() == 0);
+}
+
 TEST_CASE("a loader that is destroyed early ends its thread") {
   const std::thread::id here = std::this_thread::get_id();
   std::atomic<bool> elsewhere{false};
@@ -95,6 +129,7 @@ TEST_CASE("an empty data set ends at once") {
 TEST_CASE("a loader without a size is rejected") {
   CHECK_THROWS_AS(BatchLoader({}, {.batch_size = 0}, first_and_count), std::invalid_argument);
   CHECK_THROWS_AS(BatchLoader({}, {.prefetch = 0}, first_and_count), std::invalid_argument);
+  CHECK_THROWS_AS(BatchLoader({}, {.threads = 0}, first_and_count), std::invalid_argument);
 }
 
 }  // namespace batch_loader_test

@@ -28,8 +28,8 @@ TEST_CASE("a disagreement names the rank with fewer steps, and gives a hint") {
   CHECK(disagreement(7, Calls{Call{"all_reduce()", 13}, Call{"barrier()", 12}}) ==
         "the ranks disagree about collective 7: rank 0 calls all_reduce(); rank 1 calls barrier(); "
         "rank 1 is behind in DistributedDataParallel, at step 12 while others are at 13: give "
-        "every rank the same number of batches (DistributedSampler does), or stop all ranks when "
-        "the first has none left (all_reduce with ReduceOp::min; in Python: Join)");
+        "every rank the same number of batches (DistributedSampler does), or use cpprun::Join "
+        "(join.h; torch's Join in Python)");
   CHECK(
       short_of_steps({3, 5, 4}, {0, 4, 6})
           .starts_with("; ranks 0, 6 are behind in DistributedDataParallel, at step 3, 4 while "));

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "worker/torch/ddp/activation_checkpoint.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "worker/torch/group/device.h"
+
+namespace cpprun {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+constexpr std::array devices = {c10::kCPU, c10::kCUDA};
+
+// What the second call has in common with the first one beside its inputs.
+struct Surroundings {
+  struct Device {
+    at::Tensor random_state;  // undefined: not to be repeated
+    bool autocast = false;
+    at::ScalarType autocast_type{};
+  };
+  std::array<Device, devices.size()> each;
+  bool autocast_cache = false;
+
+  static Surroundings now(bool with_random_state) {
+    Surroundings found;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      Device& device = found.each[i];
+      if (with_random_state) device.random_state = random_state(devices[i]);
+      device.autocast = at::autocast::is_autocast_enabled(devices[i]);
+      device.autocast_type = at::autocast::get_autocast_dtype(devices[i]);
+    }
+    found.autocast_cache = at::autocast::is_autocast_cache_enabled();
+    return found;
+  }
+
+  void set() const {
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      if (each[i].random_state.defined()) set_random_state(devices[i], each[i].random_state);
+      at::autocast::set_autocast_enabled(devices[i], each[i].autocast);
+      at::autocast::set_autocast_dtype(devices[i], each[i].autocast_type);
+    }
+    at::autocast::set_autocast_cache_enabled(autocast_cache);
+  }
+};
+
+// Sets other surroundings while it exists.
+class InSurroundings {
+ public:
+  InSurroundings(const Surroundings& others, bool with_random_state)
+      : before_(Surroundings::now(with_random_state)) {
+    at::autocast::increment_nesting();
+    others.set();
+  }
+  ~InSurroundings() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    before_.set();
+  }
+  InSurroundings(const InSurroundings&) = delete;
+  InSurroundings& operator=(const InSurroundings&) = delete;
+
+ private:
+  Surroundings before_;
+};
+
+struct Part : torch::CustomClassHolder {
+  TensorsFunction function;
+  bool preserves_random_state = true;
+  Surroundings surroundings;
+  std::size_t inputs = 0;
+};
+
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static Tensors forward(torch::autograd::AutogradContext* context, at::TensorList inputs,
+                         const c10::intrusive_ptr<Part>& part) {
+    context->saved_data["part"] = c10::IValue::make_capsule(part);
+    context->save_for_backward(inputs.vec());
+    return part->function(inputs.slice(0, part->inputs).vec());
+  }
+
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& gradients) {
+    const auto part =
+        c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    const Tensors saved = context->get_saved_variables();
+    Tensors inputs;
+    for (std::size_t i = 0; i < part->inputs; ++i) {
+      const at::Tensor& input = saved[i];
+      inputs.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad())
+                                       : input);
+    }
+    Tensors outputs;
+    {
+      const InSurroundings as_before(part->surroundings, part->preserves_random_state);
+      const at::AutoGradMode grad(true);
+      outputs = part->function(inputs);
+    }
+    if (outputs.size() != gradients.size()) {
+      throw std::logic_error(
+          fmt::format("activation_checkpoint: the function returned {} tensors in the forward, and "
+                      "{} in the backward: it must compute the same",
+                      gradients.size(), outputs.size()));
+    }
+    Tensors roots;
+    Tensors root_gradients;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].requires_grad() || !gradients[i].defined()) continue;
+      roots.push_back(outputs[i]);
+      root_gradients.push_back(gradients[i]);
+    }
+    if (!roots.empty()) torch::autograd::backward(roots, root_gradients);
+    Tensors found;
+    for (const at::Tensor& input : inputs) {
+      found.push_back(input.defined() ? input.grad() : at::Tensor());
+    }
+    // For the tensor of apply() and for the part, which is not a tensor.
+    found.resize(saved.size() + 1);
+    return found;
+  }
+};
+
+}  // namespace
+
+Tensors activation_checkpoint_of(const TensorsFunction& function, const Tensors& inputs,
+                                 const ActivationCheckpointOptions& options) {
+  if (!at::GradMode::is_enabled()) return function(inputs);
+  auto part = c10::make_intrusive<Part>();
+  part->function = function;
+  part->preserves_random_state = options.preserve_random_state;
+  part->surroundings = Surroundings::now(options.preserve_random_state);
+  part->inputs = inputs.size();
+  Tensors all = inputs;
+  // The parameters that the function uses are not among the inputs. Without an input that needs a
+  // gradient, as in a model's first layer, there would be no backward.
+  if (std::none_of(inputs.begin(), inputs.end(),
+                   [](const at::Tensor& each) { return each.defined() && each.requires_grad(); })) {
+    all.push_back(at::empty({0}).set_requires_grad(true));
+  }
+  return Recomputed::apply(at::TensorList(all), part);
+}
+
+}  // namespace cpprun
