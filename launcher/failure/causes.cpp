@@ -209,7 +209,8 @@ constexpr auto catalogue = std::to_array<Cause>({
     {"python_exception", "uncaught Python exception",
      "see the traceback; if main() is decorated with @record, the report includes all of it"},
     {"cpp_exception", "uncaught C++ exception",
-     "catch it in main(), or use gdb (catch throw) to find where it is thrown"},
+     "see the message of the exception in the report; to find where it is thrown, use gdb (catch "
+     "throw)"},
     {"recorded_error", "the worker wrote an error file and exited",
      "see the message from the error file"},
     {"left_early",

@@ -37,7 +37,7 @@ std::vector<Staged> crashes(const Stage& stage) {
       way("illegal_instruction", "wrong_cpu", "-march"),
       way("divide", "arithmetic_error", "gdb"),
       way("abort", "aborted", "see the end of its output"),
-      with_message(way("throw", "cpp_exception", "catch it in main"), "the weights are wrong"),
+      with_message(way("throw", "cpp_exception", "see the message"), "the weights are wrong"),
       with_message(way("too_much_memory", "memory_refused", "ulimit -v"), "std::bad_alloc"),
       with_message(way("free_twice", "memory_corrupted", "-fsanitize=address"), "free()"),
       with_message(way("smash_stack", "memory_corrupted", "-fsanitize=address"), "stack smashing"),
