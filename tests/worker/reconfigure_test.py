@@ -6,7 +6,7 @@ reconfigure_test.py CPPRUN [--cpp=PROGRAM].
 Runs worker/examples/python/reconfigure.py and kills workers and nodes; then the same with
 worker/examples/reconfigure.cpp, which is PROGRAM. With PyTorch 2.14 and later, process groups
 change their members; with older versions and in C++, they are created anew in the same processes.
-RECONFIGURE_KILLS=N: N random kills instead of a few.
+RECONFIGURE_KILLS=N: N random kills instead of a few. RECONFIGURE_SEED: other kills.
 """
 
 import os
@@ -166,30 +166,41 @@ class Both:
         self.check_losses(losses_of(job.text()))
 
     def test_random_kills(self):
-        chooser = random.Random(4711)
+        chooser = random.Random(int(os.environ.get("RECONFIGURE_SEED", "4711")))
+        kills = jobs = 0
+        while kills < KILLS:
+            killed = self.kill_some(chooser, KILLS - kills)
+            self.assertGreater(killed, 0, "the training ended before a kill")
+            kills, jobs = kills + killed, jobs + 1
+        if KILLS > 20:
+            sys.stderr.write(f"{kills} kills in {jobs} jobs, the same losses in each\n")
+
+    def kill_some(self, chooser, wanted):
+        """Kills workers of one job until it has done all its steps; returns how many."""
         job = self.start("--standalone", "--nproc-per-node=4", *FLAGS, self.EXAMPLE, "--steps=120",
                          "--step-seconds=0.02")
-        _, at = self.places(job, 4)
+        self.places(job, 4)
         killed = []
-        for _ in range(KILLS):
+        for _ in range(wanted):
             pids = {int(rank): int(pid) for rank, _, pid, _ in re.findall(self.PLACE, job.text())}
             pid = pids[chooser.randrange(4)]
-            if pid in killed or job.process.poll() is not None:
-                continue
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+            if job.process.poll() is not None:
                 break  # the training is over
-            killed.append(pid)
+            if pid not in killed:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    break  # the same
+                killed.append(pid)
             try:
-                _, at = job.await_lines(r"^step \d+ ", chooser.randrange(1, 8),
-                                        after=len(job.lines))
+                job.await_lines(r"^step \d+ ", chooser.randrange(1, 8), after=len(job.lines))
             except AssertionError:
                 break  # the same
         self.assertEqual(job.end(), 0, job.text())
         self.check_losses(losses_of(job.text()))
         for _, _, pid, _ in re.findall(self.PLACE, job.text()):
             self.assertTrue(has_ended(pid), f"process {pid} is an orphan")
+        return len(killed)
 
     def test_a_worker_that_does_not_answer_is_ended_and_started_again(self):
         job = self.start("--standalone", "--nproc-per-node=4", "--shutdown-timeout=1", *FLAGS,

@@ -26,5 +26,5 @@ TEST_CASE("a missing interface is an error at once") {
     reason = error.what();
   }
   REQUIRE(::unsetenv("GLOO_SOCKET_IFNAME") == 0);
-  CHECK(reason.find("Unable to find address for: nope0") != std::string::npos);
+  CHECK(reason.find("nope0") != std::string::npos);
 }
