@@ -28,9 +28,9 @@ struct BatchLoader::Shared {
   std::condition_variable changed;
   // guarded by the mutex; batches are numbered from 0:
   std::map<std::int64_t, Batch> ready;
-  std::int64_t begun = 0;    // batches that a thread prepares or has prepared
-  std::int64_t taken = 0;    // batches that next() has returned
-  std::int64_t end = 0;      // the first batch that does not come: it failed, or there is none
+  std::int64_t begun = 0;  // batches that a thread prepares or has prepared
+  std::int64_t taken = 0;  // batches that next() has returned
+  std::int64_t end = 0;  // the first batch that is not delivered: it failed, or is beyond the last
   std::exception_ptr error;  // of that batch
   bool stopped = false;      // the loader is being destroyed
   std::vector<std::thread> threads;
@@ -57,8 +57,8 @@ BatchLoader::BatchLoader(std::vector<std::int64_t> indices, const LoaderOptions&
                     options.batch_size, options.prefetch, options.threads));
   }
   const auto size = static_cast<std::int64_t>(indices.size());
-  const std::int64_t rest = options.drop_last ? 0 : options.batch_size - 1;
-  batches_ = (size + rest) / options.batch_size;
+  const bool has_rest = !options.drop_last && size % options.batch_size != 0;
+  batches_ = size / options.batch_size + (has_rest ? 1 : 0);
   shared_->indices = std::move(indices);
   shared_->options = options;
   shared_->load = std::move(load);

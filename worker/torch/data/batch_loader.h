@@ -28,7 +28,8 @@ struct LoaderOptions {
 
 class BatchLoader {
  public:
-  // Creates the batch of these examples, on a thread of the loader. The current GPU there is that
+  // Creates the batch of these examples, on a thread of the loader. For random numbers, use a
+  // generator of your own: the threads of a process share LibTorch's. The current GPU there is that
   // of the thread that created the loader. next() rethrows its exceptions.
   using Load = std::function<Batch(const std::vector<std::int64_t>& indices)>;
 

@@ -4,12 +4,15 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 #include "worker/torch/group/device.h"
@@ -31,11 +34,15 @@ struct Surroundings {
   std::array<Device, devices.size()> each;
   bool autocast_cache = false;
 
-  static Surroundings now(bool with_random_state) {
+  // `gpu`: of the inputs; undefined: none, so its random numbers are not in use.
+  static Surroundings now(bool with_random_state, const std::optional<c10::Device>& gpu) {
+    const c10::OptionalDeviceGuard on_device(gpu);
     Surroundings found;
     for (std::size_t i = 0; i < devices.size(); ++i) {
       Device& device = found.each[i];
-      if (with_random_state) device.random_state = random_state(devices[i]);
+      if (with_random_state && (gpu || devices[i] == c10::kCPU)) {
+        device.random_state = random_state(devices[i]);
+      }
       device.autocast = at::autocast::is_autocast_enabled(devices[i]);
       device.autocast_type = at::autocast::get_autocast_dtype(devices[i]);
     }
@@ -43,7 +50,8 @@ struct Surroundings {
     return found;
   }
 
-  void set() const {
+  void set(const std::optional<c10::Device>& gpu) const {
+    const c10::OptionalDeviceGuard on_device(gpu);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (each[i].random_state.defined()) set_random_state(devices[i], each[i].random_state);
       at::autocast::set_autocast_enabled(devices[i], each[i].autocast);
@@ -56,26 +64,29 @@ struct Surroundings {
 // Sets other surroundings while it exists.
 class InSurroundings {
  public:
-  InSurroundings(const Surroundings& others, bool with_random_state)
-      : before_(Surroundings::now(with_random_state)) {
+  InSurroundings(const Surroundings& others, bool with_random_state,
+                 const std::optional<c10::Device>& gpu)
+      : before_(Surroundings::now(with_random_state, gpu)), gpu_(gpu) {
     at::autocast::increment_nesting();
-    others.set();
+    others.set(gpu);
   }
   ~InSurroundings() {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    before_.set();
+    before_.set(gpu_);
   }
   InSurroundings(const InSurroundings&) = delete;
   InSurroundings& operator=(const InSurroundings&) = delete;
 
  private:
   Surroundings before_;
+  std::optional<c10::Device> gpu_;
 };
 
 struct Part : torch::CustomClassHolder {
   TensorsFunction function;
   bool preserves_random_state = true;
   Surroundings surroundings;
+  std::optional<c10::Device> gpu;
   std::size_t inputs = 0;
 };
 
@@ -90,6 +101,11 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& gradients) {
     const auto part =
         c10::static_intrusive_pointer_cast<Part>(context->saved_data["part"].toCapsule());
+    if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid()) {
+      throw std::logic_error(
+          "activation_checkpoint: use backward() without inputs, and not autograd::grad(): the "
+          "gradients of the parameters in the function are accumulated");
+    }
     const Tensors saved = context->get_saved_variables();
     Tensors inputs;
     for (std::size_t i = 0; i < part->inputs; ++i) {
@@ -99,7 +115,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     }
     Tensors outputs;
     {
-      const InSurroundings as_before(part->surroundings, part->preserves_random_state);
+      const InSurroundings as_before(part->surroundings, part->preserves_random_state, part->gpu);
       const at::AutoGradMode grad(true);
       outputs = part->function(inputs);
     }
@@ -135,7 +151,10 @@ Tensors activation_checkpoint_of(const TensorsFunction& function, const Tensors&
   auto part = c10::make_intrusive<Part>();
   part->function = function;
   part->preserves_random_state = options.preserve_random_state;
-  part->surroundings = Surroundings::now(options.preserve_random_state);
+  for (const at::Tensor& each : inputs) {
+    if (each.defined() && each.is_cuda() && !part->gpu) part->gpu = each.device();
+  }
+  part->surroundings = Surroundings::now(options.preserve_random_state, part->gpu);
   part->inputs = inputs.size();
   Tensors all = inputs;
   // The parameters that the function uses are not among the inputs. Without an input that needs a

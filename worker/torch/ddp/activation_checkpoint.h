@@ -12,7 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +36,8 @@ std::vector<at::Tensor> activation_checkpoint_of(const TensorsFunction& function
 // The same for a function of tensors that returns a tensor.
 template <class Function, class... Inputs>
 at::Tensor activation_checkpoint(Function function, const Inputs&... inputs) {
+  static_assert(std::is_convertible_v<std::invoke_result_t<Function, const Inputs&...>, at::Tensor>,
+                "for a function that returns several tensors, use activation_checkpoint_of");
   const TensorsFunction call = [function](const std::vector<at::Tensor>& tensors) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return std::vector<at::Tensor>{function(tensors[I]...)};

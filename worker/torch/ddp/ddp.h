@@ -99,7 +99,12 @@ class DistributedDataParallel {
 
   // For evaluation on one rank, saving and the like.
   Module& module() { return module_; }
-  std::vector<at::Tensor> parameters() { return module_->parameters(); }
+  // Each once, also a tensor that is registered under two names.
+  std::vector<at::Tensor> parameters() {
+    std::vector<at::Tensor> found;
+    for (const NamedTensor& each : parameters_of(*module_)) found.push_back(each.tensor);
+    return found;
+  }
 
  private:
   Module module_;

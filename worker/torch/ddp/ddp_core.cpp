@@ -2,6 +2,7 @@
 #include "worker/torch/ddp/ddp_core.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -228,6 +229,7 @@ DdpCore::DdpCore(const std::vector<NamedTensor>& parameters,
     if (!parameter.tensor.requires_grad()) continue;
     parameters_.push_back(parameter.tensor);
     names_.push_back(parameter.name);
+    has_sparse_gradients_ |= parameter.sparse;
     trained.push_back(parameter);
     if (parameter.tensor.layout() != at::kStrided) {
       throw DistributedError(fmt::format(
@@ -343,12 +345,15 @@ void DdpCore::before_forward() {
   if (const auto counting = notify_join()) {
     reduction_->reducer->set_forward_pass_work_handle(counting,
                                                       join_options()->divide_by_initial_world_size);
+  } else {
+    // Not that of a Join which has ended.
+    reduction_->reducer->set_forward_pass_work_handle({}, /*useStaticWorldSize=*/true);
   }
-  if (grad) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   const bool joins = join_options() != nullptr;
+  if (grad || joins) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   // Rank 0 may have finished, and have old buffers.
   if (broadcasts_buffers()) broadcast_buffers(joins ? common_rank(true) : 0);
-  if (joins) static_cast<void>(any_syncs(syncs_));
+  if (joins) static_cast<void>(count_syncs(grad && syncs_));
 }
 
 bool DdpCore::broadcasts_buffers() const {
@@ -371,24 +376,47 @@ int DdpCore::common_rank(bool candidate) const {
   return rank.item<int>();
 }
 
-bool DdpCore::any_syncs(bool mine) const {
+at::Tensor DdpCore::count_syncs(bool mine) const {
   const at::Tensor ranks =
       at::full({1}, mine ? 1.0F : 0.0F, at::TensorOptions(at::kFloat).device(join_device()));
   all_reduce(ranks, group_);
-  return ranks.item<float>() != 0;
+  return ranks;
+}
+
+void DdpCore::check_join(const JoinOptions& options, bool first) const {
+  const auto fail = [this](const char* why) {
+    throw DistributedError(fmt::format("Join: DistributedDataParallel({}) {}", name_, why));
+  };
+  if (!first) fail("must be the first object");
+  if (has_sparse_gradients_) fail("has parameters with sparse gradients, which Join cannot reduce");
+  if (options_.comm_hook && !options.divide_by_initial_world_size) {
+    fail(
+        "has a comm_hook, which divides by the size of the group: set "
+        "divide_by_initial_world_size, or remove the hook");
+  }
+  if (group_.check() != nullptr) {
+    fail(
+        "is in a group in debug mode, which compares the calls of all ranks: unset "
+        "CPPRUN_DISTRIBUTED_DEBUG and TORCH_DISTRIBUTED_DEBUG");
+  }
 }
 
 // The collectives of a forward and a backward, in their order. This rank's part in the gradients is
 // zero. It takes the result, which a ZeroRedundancyOptimizer needs for the parameters that this
 // rank updates.
-void DdpCore::shadow_step() {
+bool DdpCore::shadow_step() {
   const at::NoGradGuard no_grad;
+  if (options_.static_graph && *step_ == 0) {
+    throw DistributedError(fmt::format(
+        "Join: rank {} has no batch for the first step of DistributedDataParallel({}), in which "
+        "static_graph learns the graph: give every rank a batch, or set static_graph=false",
+        group_.rank(), name_));
+  }
   reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   if (broadcasts_buffers()) broadcast_buffers(common_rank(false));
-  buffers_due_ = any_syncs(false);
-  if (!buffers_due_) return;
+  buffers_due_ = count_syncs(false).item<float>() != 0;
+  if (!buffers_due_) return false;
   ++*step_;
-  ++group_.parts().family->steps;
   std::vector<at::Tensor> gradients = reduce_zeros();
   if (options_.find_unused_parameters && !options_.static_graph) {
     const at::Tensor ranks_using = reduction_->reducer->get_local_used_map_on_device();
@@ -400,15 +428,18 @@ void DdpCore::shadow_step() {
     }
   }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
     at::Tensor& gradient = parameters_[i].mutable_grad();
-    if (gradient.defined()) {
+    if (!gradients[i].defined()) {
+      // No rank uses the parameter in this step.
+      if (gradient.defined()) gradient.zero_();
+    } else if (gradient.defined()) {
       gradient.copy_(gradients[i]);
     } else {
-      gradient = gradients[i].clone();
+      gradient = at::empty_like(parameters_[i].detach()).copy_(gradients[i]);
     }
   }
   reduction_->reducer->push_rebuilt_params_for_all_indices();
+  return true;
 }
 
 std::vector<at::Tensor> DdpCore::reduce_zeros() {
@@ -425,13 +456,16 @@ std::vector<at::Tensor> DdpCore::reduce_zeros() {
     results[i]->waitAndThrow();
     const c10::IValue& result = results[i]->constValue();
     const at::Tensor whole = result.isTensor() ? result.toTensor() : result.toTensorVector().at(0);
-    if (whole.is_sparse()) continue;
     const at::Tensor flat = whole.flatten();
     std::int64_t at = 0;
     for (const at::Tensor& parameter : buckets[i].getParameters()) {
-      gradients[index.at(parameter.unsafeGetTensorImpl())] =
-          flat.narrow(0, at, parameter.numel()).view(parameter.sizes());
+      const at::Tensor part = flat.narrow(0, at, parameter.numel());
       at += parameter.numel();
+      // As the reducer lays them out.
+      gradients[index.at(parameter.unsafeGetTensorImpl())] =
+          parameter.is_non_overlapping_and_dense()
+              ? part.as_strided(parameter.sizes(), parameter.strides())
+              : part.view(parameter.sizes());
     }
   }
   return gradients;

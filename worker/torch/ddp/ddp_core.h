@@ -103,7 +103,9 @@ class DdpCore : public Joinable {
  protected:
   const ProcessGroup& join_group() const override { return group_; }
   c10::Device join_device() const override { return parameters_.front().device(); }
-  void shadow_step() override;
+  const c10::intrusive_ptr<c10d::ProcessGroup>& join_native() const override { return native_; }
+  void check_join(const JoinOptions& options, bool first) const override;
+  bool shadow_step() override;
   void after_join(bool last) override;
 
  private:
@@ -116,8 +118,8 @@ class DdpCore : public Joinable {
   // Of the ranks where `candidate` is true, the highest.
   int common_rank(bool candidate) const;
   void broadcast_buffers(int source);
-  // In a Join: whether any rank reduces gradients in this step.
-  bool any_syncs(bool mine) const;
+  // In a Join: the number of ranks that reduce gradients in this step.
+  at::Tensor count_syncs(bool mine) const;
   // Returns the gradients, as long as parameters_.
   std::vector<at::Tensor> reduce_zeros();
   void build_reducer(const std::vector<NamedTensor>& trained);
@@ -136,6 +138,7 @@ class DdpCore : public Joinable {
   std::vector<at::Tensor> parameters_;  // the trained ones
   std::vector<std::string> names_;      // of parameters_
   std::vector<at::Tensor> all_parameters_;
+  bool has_sparse_gradients_ = false;
   std::vector<at::Tensor> buffers_;
   DdpOptions options_;
   bool syncs_ = true;

@@ -4,10 +4,12 @@
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
 #include "worker/torch/collectives/collectives.h"
+#include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
 namespace {
@@ -29,7 +31,7 @@ c10::intrusive_ptr<c10d::Work> Joinable::notify_join() {
   if (joined_ == nullptr || !notifies_) return {};
   const ProcessGroup& group = join_group();
   std::vector<at::Tensor> ones{number(1, join_device())};
-  auto work = group.native()->allreduce(ones);
+  auto work = join_native()->allreduce(ones);
   if (joined_->throw_on_early_termination && count(0, join_device(), group) > 0) {
     throw DistributedError(
         fmt::format("rank {} still has batches, but another rank has none; "
@@ -42,7 +44,12 @@ c10::intrusive_ptr<c10d::Work> Joinable::notify_join() {
 Join::Join(std::vector<Joinable*> joinables, const JoinOptions& options)
     : joinables_(std::move(joinables)), options_(options) {
   if (joinables_.empty()) throw DistributedError("Join: pass at least one object");
-  for (const Joinable* const each : joinables_) {
+  for (std::size_t i = 0; i < joinables_.size(); ++i) {
+    const Joinable* const each = joinables_[i];
+    if (std::count(joinables_.begin(), joinables_.end(), each) > 1) {
+      throw DistributedError("Join: an object was passed twice");
+    }
+    each->check_join(options_, i == 0);
     if (each->join_group().native() != joinables_.front()->join_group().native()) {
       throw DistributedError("Join: all objects must use the same process group");
     }
@@ -55,7 +62,13 @@ Join::Join(std::vector<Joinable*> joinables, const JoinOptions& options)
 }
 
 Join::~Join() {
-  for (Joinable* const each : joinables_) each->joined_ = nullptr;
+  end();
+}
+
+void Join::end() {
+  for (Joinable* const each : joinables_) {
+    if (each->joined_ == &options_) each->joined_ = nullptr;
+  }
 }
 
 int Join::ranks_with_batches() const {
@@ -63,6 +76,9 @@ int Join::ranks_with_batches() const {
 }
 
 void Join::finish() {
+  // While it waits for the next step of the others, this rank counts as being in it.
+  std::atomic<std::int64_t>& steps = joinables_.front()->join_group().parts().family->steps;
+  ++steps;
   bool last = true;
   while (ranks_with_batches() > 0) {
     if (options_.throw_on_early_termination) {
@@ -73,9 +89,13 @@ void Join::finish() {
                       "throw_on_early_termination is set, so every rank throws",
                       group.rank()));
     }
-    for (Joinable* const each : joinables_) each->shadow_step();
+    bool reduces = true;
+    for (Joinable* const each : joinables_) reduces = reduces && each->shadow_step();
     last = false;
+    ++steps;
   }
+  --steps;
+  end();
   for (Joinable* const each : joinables_) each->after_join(last);
 }
 

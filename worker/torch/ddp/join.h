@@ -8,9 +8,13 @@
 //   while (auto batch = loader.next()) { … ddp.forward(…) … backward() … optimizer.step(); }
 //   join.finish();                      // returns when every rank has called it
 //
-// Afterwards all ranks have the model of the rank that finished last. The states of their
-// optimizers differ, as in Python: save those of rank 0 only if it is such a rank, or use
-// ZeroRedundancyOptimizer.
+// In between, each backward must be followed by one step of the optimizer, and there may be no
+// other collective: no SyncBatchNorm, no second forward before a backward. Afterwards all ranks
+// have the model of the rank that finished last, but other optimizers than ZeroRedundancyOptimizer,
+// and a GradScaler, have another state on ranks that finished early: create them anew before you
+// train on. A rank that has finished steps its share of a ZeroRedundancyOptimizer with its own
+// learning rate, and without clipping. Python ranks stay in this mode after the `with` block: end
+// their training.
 
 #include <ATen/core/Tensor.h>
 
@@ -37,14 +41,22 @@ struct JoinOptions {
 // What takes part in a Join: DistributedDataParallel and ZeroRedundancyOptimizer.
 class Joinable {
  public:
+  Joinable() = default;
   virtual ~Joinable() = default;
+  Joinable(const Joinable&) = delete;
+  Joinable& operator=(const Joinable&) = delete;
 
  protected:
   // All joinables of one Join have the same group.
   virtual const ProcessGroup& join_group() const = 0;
   virtual c10::Device join_device() const = 0;
-  // The collectives of one step, on a rank that has finished.
-  virtual void shadow_step() = 0;
+  // The same group, with errors of this library.
+  virtual const c10::intrusive_ptr<c10d::ProcessGroup>& join_native() const = 0;
+  // Throws DistributedError if this object cannot take part, or not as the first one.
+  virtual void check_join(const JoinOptions& options, bool first) const = 0;
+  // The collectives of one step, on a rank that has finished. Returns false if the step reduces no
+  // gradients; then the other objects have no collectives either.
+  virtual bool shadow_step() = 0;
   // After every rank has finished. `last`: this rank is one of those that finished last.
   virtual void after_join(bool last) = 0;
 
@@ -68,7 +80,9 @@ concept HasJoinable = requires(Part& part) {
 class Join {
  public:
   // One object for each part of the training that has collectives: DistributedDataParallel first.
-  // They must outlive the Join. Throws DistributedError if their groups differ.
+  // They must outlive the Join. Throws DistributedError if their groups differ, in the debug mode
+  // of the collectives, for parameters with sparse gradients, and for a comm_hook without
+  // divide_by_initial_world_size.
   template <HasJoinable... Parts>
   explicit Join(Parts&... parts) : Join(JoinOptions(), parts...) {}
   template <HasJoinable... Parts>
@@ -87,6 +101,7 @@ class Join {
 
  private:
   int ranks_with_batches() const;
+  void end();
 
   std::vector<Joinable*> joinables_;
   JoinOptions options_;

@@ -99,7 +99,11 @@ bool has_kernels(const at::Tensor& values) {
 at::Tensor transform(const at::Tensor& values, const OptionalTensor& weight,
                      const OptionalTensor& bias, const at::Tensor& mean,
                      const at::Tensor& variance) {
-  return std::get<0>(at::native_batch_norm(values, weight, bias, mean, variance, /*training=*/false,
+  const auto like_values = [&values](const OptionalTensor& tensor) {
+    return tensor ? OptionalTensor(tensor->to(values.scalar_type())) : std::nullopt;
+  };
+  return std::get<0>(at::native_batch_norm(values, like_values(weight), like_values(bias), mean,
+                                           variance, /*training=*/false,
                                            /*momentum=*/0, /*eps=*/0));
 }
 
@@ -171,7 +175,7 @@ struct Normalise : torch::autograd::Function<Normalise> {
     const at::Tensor& count = saved[4];
     const Backward backward{.dy = gradients[0].to(type),
                             .input = saved[0].to(type),
-                            .weight = saved[1],
+                            .weight = saved[1].defined() ? saved[1].to(type) : saved[1],
                             .mean = saved[2],
                             .variance = saved[3]};
     const auto [sum_dy, sum_product] = backward.sums();

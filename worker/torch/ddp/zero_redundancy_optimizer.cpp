@@ -14,6 +14,7 @@
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/files/bounds.h"
 #include "worker/torch/files/safetensors_file.h"
+#include "worker/torch/group/guarded_group.h"
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
@@ -73,7 +74,9 @@ StateDict recv_state(int source, const ProcessGroup& group) {
 
 ZeroShares::ZeroShares(const std::vector<std::vector<at::Tensor>>& groups,
                        const ProcessGroup& group)
-    : group_(group.alias()), owners_(owners_of(groups, group.size())) {
+    : group_(group.alias()),
+      native_(guarded(group, [] { return "ZeroRedundancyOptimizer"; })),
+      owners_(owners_of(groups, group.size())) {
   for (const auto& each : groups) {
     sizes_.push_back(static_cast<std::int64_t>(each.size()));
     parameters_.insert(parameters_.end(), each.begin(), each.end());
@@ -81,6 +84,7 @@ ZeroShares::ZeroShares(const std::vector<std::vector<at::Tensor>>& groups,
   if (parameters_.empty()) {
     throw std::invalid_argument("ZeroRedundancyOptimizer needs at least one parameter");
   }
+  require_each_once(parameters_);
   if (group.size() > 1 && !all_cpp(group)) {
     throw DistributedError(
         "ZeroRedundancyOptimizer: the group has Python ranks, which exchange parameters in another "
@@ -106,7 +110,7 @@ void ZeroShares::broadcast_parameters() const {
       if (owners_[i] == rank) tensors.push_back(parameters_[i].detach());
     }
     if (tensors.empty()) continue;
-    c10d::broadcast_coalesced(group_.native(), tensors, broadcast_buffer_bytes, rank);
+    c10d::broadcast_coalesced(native_, tensors, broadcast_buffer_bytes, rank);
   }
 }
 

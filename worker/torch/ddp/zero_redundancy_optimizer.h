@@ -37,6 +37,8 @@ class ZeroShares {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const std::vector<std::int64_t>& sizes() const { return sizes_; }
   const ProcessGroup& group() const { return group_; }
+  // With errors of this library.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& native() const { return native_; }
 
   // Every rank must call these.
   // Each rank's parameters become those of their owners.
@@ -48,6 +50,7 @@ class ZeroShares {
 
  private:
   ProcessGroup group_;  // an alias
+  c10::intrusive_ptr<c10d::ProcessGroup> native_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::int64_t> sizes_;  // of each group
   std::vector<int> owners_;          // as long as parameters_
@@ -109,7 +112,16 @@ class ZeroRedundancyOptimizer : public Joinable {
  protected:
   const ProcessGroup& join_group() const override { return shares_.group(); }
   c10::Device join_device() const override { return parameters().front().device(); }
-  void shadow_step() override { step(); }
+  const c10::intrusive_ptr<c10d::ProcessGroup>& join_native() const override {
+    return shares_.native();
+  }
+  void check_join(const JoinOptions& /*options*/, bool first) const override {
+    if (first) throw DistributedError("Join: pass DistributedDataParallel before the optimizer");
+  }
+  bool shadow_step() override {
+    step();
+    return true;
+  }
   void after_join(bool /*last*/) override {}
 
  private:

@@ -74,7 +74,7 @@ class AveragedModel {
   }
 
   AveragedModelOptions options_;
-  TensorsByName own_;                 // the model's, of which averages are kept
+  TensorsByName own_;                 // the model's tensors that are averaged
   TensorsByName remaining_;           // the model's other buffers
   std::vector<at::Tensor> averages_;  // as long as own_
   std::int64_t updates_ = 0;

@@ -13,6 +13,7 @@
 
 #include <map>
 #include <stdexcept>
+#include <unordered_set>
 #include <utility>
 
 #include "worker/torch/optim/optimizer.h"
@@ -37,9 +38,10 @@ using Gradients = std::map<at::ScalarType, std::vector<at::Tensor>>;
 
 std::map<std::string, Gradients> gradients_by_device(const std::vector<at::Tensor>& parameters) {
   std::map<std::string, Gradients> found;
+  std::unordered_set<const void*> seen;  // torch::optim's may have a parameter twice
   for (const at::Tensor& parameter : parameters) {
     const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
+    if (!gradient.defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
     if (gradient.scalar_type() == at::kHalf) {
       throw std::logic_error(
           "GradScaler: a gradient has half precision: keep the parameters as floats, and let "

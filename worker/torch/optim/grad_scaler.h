@@ -38,9 +38,9 @@ class GradScaler {
 
   at::Tensor scale(const at::Tensor& loss);
 
-  // `Optimizer`: one of ours, or of torch::optim. All calls throw std::logic_error if they come in
-  // another order, and unscale() and step() if a gradient has half precision: a model that is
-  // trained in it keeps its parameters as floats.
+  // `Optimizer`: one of ours, or of torch::optim. All calls throw std::logic_error if called out of
+  // order. So do unscale() and step() if a gradient has half precision: a model that is trained in
+  // it keeps its parameters as floats.
   template <class Optimizer>
   void unscale(Optimizer& optimizer) {
     unscale_gradients(&optimizer, parameters_of(optimizer));

@@ -5,12 +5,25 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <unordered_set>
 
 namespace cpprun {
 
 void check_option(bool right, const char* optimizer, const char* name, double value) {
   if (right) return;
   throw std::invalid_argument(fmt::format("{}: invalid {} {}", optimizer, name, value));
+}
+
+void require_each_once(const std::vector<at::Tensor>& parameters) {
+  std::unordered_set<const void*> seen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].defined() && !seen.insert(parameters[i].unsafeGetTensorImpl()).second) {
+      throw std::invalid_argument(
+          fmt::format("an optimizer has parameter {} twice: pass a tensor that two modules share "
+                      "once (DistributedDataParallel::parameters() does)",
+                      i));
+    }
+  }
 }
 
 void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none) {

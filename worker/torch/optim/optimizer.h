@@ -16,6 +16,9 @@ namespace cpprun {
 // Throws std::invalid_argument with the option and its value, unless `right`.
 void check_option(bool right, const char* optimizer, const char* name, double value);
 
+// Throws std::invalid_argument if a tensor is there twice: it would be stepped twice.
+void require_each_once(const std::vector<at::Tensor>& parameters);
+
 // Sets every gradient to zero in place, or drops it.
 void zero_gradients(const std::vector<at::Tensor>& parameters, bool set_to_none);
 
@@ -44,7 +47,7 @@ class FusedOptimizer {
   double lr(std::size_t group = 0) const { return options_.at(group).lr; }
 
  protected:
-  // Throws std::invalid_argument if there is no group.
+  // Throws std::invalid_argument if there is no group, or a parameter is there twice.
   explicit FusedOptimizer(std::vector<Group> groups) {
     if (groups.empty()) throw std::invalid_argument("an optimizer needs a parameter group");
     for (Group& group : groups) {
@@ -54,6 +57,7 @@ class FusedOptimizer {
       parameters_.insert(parameters_.end(), std::move_iterator(group.parameters.begin()),
                          std::move_iterator(group.parameters.end()));
     }
+    require_each_once(parameters_);
   }
 
   // One kernel call takes tensors of one group, device and type.

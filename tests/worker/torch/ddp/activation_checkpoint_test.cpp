@@ -11,6 +11,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <doctest/doctest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/utils.h>
 
 #include <stdexcept>
@@ -96,6 +97,12 @@ TEST_CASE("the second call has the autocast settings of the first") {
   y.sum().backward();
   CHECK(types == std::vector{at::kBFloat16, at::kBFloat16});
   CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST_CASE("gradients for chosen inputs are refused, as those of parameters are accumulated") {
+  const at::Tensor x = trained(at::ones({2}));
+  const at::Tensor y = activation_checkpoint([](const at::Tensor& in) { return in * 2; }, x);
+  CHECK_THROWS_AS(torch::autograd::grad({y.sum()}, {x}), std::logic_error);
 }
 
 TEST_CASE("a function that returns something else the second time is an error") {

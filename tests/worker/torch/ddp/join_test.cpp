@@ -3,6 +3,7 @@
 
 #include "worker/torch/ddp/join.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 // Before doctest, because LibTorch has a CHECK of its own.
 #include <torch/nn/modules/linear.h>
@@ -10,6 +11,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <optional>
 
 #include "tests/worker/two_ranks.h"
@@ -25,6 +27,11 @@ using testing::expect;
 namespace {
 
 using Ddp = DistributedDataParallel<torch::nn::Linear>;
+
+struct Core : DdpCore {
+  using DdpCore::DdpCore;
+  Joinable& joinable() { return *this; }
+};
 
 torch::nn::Linear constant_net(double value) {
   torch::nn::Linear net(3, 2);
@@ -68,6 +75,9 @@ TEST_CASE("gradients may be divided by the number of ranks that have batches") {
           }
           join.finish();
           expect(ddp.module()->weight.grad()[0][0].item<float>() == 4, "one rank's gradient");
+          ddp.zero_grad();
+          backward(ddp, 2 * group.rank());
+          expect(ddp.module()->weight.grad()[0][0].item<float>() == 1, "an average afterwards");
         }) == "");
 }
 
@@ -75,10 +85,6 @@ TEST_CASE("a parameter that no rank uses keeps its gradient undefined") {
   CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
           const at::Tensor used = at::full({2}, 1.0).set_requires_grad(true);
           const at::Tensor unused = at::full({2}, 1.0).set_requires_grad(true);
-          struct Core : DdpCore {
-            using DdpCore::DdpCore;
-            Joinable& joinable() { return *this; }
-          };
           Core core({{.name = "used", .tensor = used}, {.name = "unused", .tensor = unused}}, {},
                     "Toy", group, {.find_unused_parameters = true});
           Join join(core);
@@ -130,6 +136,65 @@ TEST_CASE("every rank throws when the first has no further batches, if asked to"
   });
   CHECK(thrown.find("rank 0 has no further batches") != std::string::npos);
   CHECK(thrown.find("rank 1 still has batches") != std::string::npos);
+}
+
+TEST_CASE("a finished rank takes gradients in the layout of the parameters") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const at::Tensor weight = at::full({2, 3, 2, 2}, 1.0, at::kFloat)
+                                        .contiguous(at::MemoryFormat::ChannelsLast)
+                                        .set_requires_grad(true);
+          Core core({{.name = "weight", .tensor = weight}}, {}, "Toy", group, {});
+          const at::Tensor factors = at::arange(24, at::kFloat).view({2, 3, 2, 2});
+          Join join(core);
+          for (int step = 0; step < group.rank(); ++step) {
+            core.before_forward();
+            at::Tensor output = weight * factors;
+            core.after_forward({&output});
+            output.sum().backward();
+          }
+          join.finish();
+          expect(weight.grad().equal(factors / 2), "the gradient");
+          expect(weight.grad().strides() == weight.strides(), "its layout");
+        }) == "");
+}
+
+TEST_CASE("what a Join cannot do is an error that says what to change") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          const auto refused = [](const std::string& why, const auto& create) {
+            try {
+              create();
+            } catch (const DistributedError& error) {
+              return expect(std::string(error.what()).find(why) != std::string::npos, error.what());
+            }
+            expect(false, why);
+          };
+          Ddp ddp(constant_net(0), group);
+          ZeroRedundancyOptimizer<FusedAdam> optimizer(ddp.parameters(), AdamOptions(), group);
+          refused("pass DistributedDataParallel before", [&] { const Join join(optimizer, ddp); });
+          Ddp other(constant_net(0), group);
+          refused("must be the first object", [&] { const Join join(ddp, other); });
+          refused("was passed twice", [&] { const Join join(ddp, ddp); });
+          const at::Tensor table = at::full({2}, 1.0).set_requires_grad(true);
+          Core sparse({{.name = "table", .tensor = table, .sparse = true}}, {}, "Toy", group, {});
+          refused("sparse gradients", [&] { const Join join(sparse); });
+          Core hooked({{.name = "table", .tensor = table}}, {}, "Toy", group,
+                      {.comm_hook = allreduce_hook});
+          refused("has a comm_hook",
+                  [&] { const Join join({.divide_by_initial_world_size = false}, hooked); });
+          const Join join(ddp);  // none of them has left a trace
+        }) == "");
+}
+
+TEST_CASE("a static graph needs a first batch on every rank") {
+  const std::string thrown = testing::on_two_ranks(
+      [](const ProcessGroup& group) {
+        Ddp ddp(constant_net(0), group, {.static_graph = true});
+        Join join(ddp);
+        for (int step = 0; step < group.rank(); ++step) backward(ddp, 1);
+        join.finish();
+      },
+      {.timeout = std::chrono::seconds(5)});
+  CHECK(thrown.find("rank 0 has no batch for the first step") != std::string::npos);
 }
 
 TEST_CASE("an object takes part in one Join at a time") {

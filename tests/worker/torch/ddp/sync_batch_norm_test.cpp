@@ -72,6 +72,21 @@ TEST_CASE("statistics and gradients are those of all ranks' batches, of equal le
         }) == "");
 }
 
+TEST_CASE("a module in bfloat16 computes its statistics in float") {
+  CHECK(testing::on_two_ranks([](const ProcessGroup& group) {
+          SyncBatchNorm norm(3);
+          norm->to(torch::kBFloat16);
+          norm->set_process_group(group);
+          const auto input = batch_of(group.rank(), 2).to(torch::kBFloat16).requires_grad_();
+          const auto output = norm->forward(input);
+          expect(output.scalar_type() == torch::kBFloat16, "the type of the output");
+          expect(output.abs().max().item<float>() < 3, "a normalised output");
+          output.sum().backward();
+          expect(input.grad().scalar_type() == torch::kBFloat16, "the type of the gradient");
+          expect(norm->weight.grad().scalar_type() == torch::kBFloat16, "the type of the weight");
+        }) == "");
+}
+
 TEST_CASE("it works without weight and bias, and without running statistics") {
   const auto whole = torch::cat({batch_of(0, 2), batch_of(1, 2)});
   const auto options = torch::nn::BatchNorm2dOptions(3).affine(false);

@@ -55,6 +55,14 @@ TEST_CASE("only parameters with a gradient take part, by their index and kind") 
   CHECK(types == std::vector{at::kFloat, at::kDouble});
 }
 
+TEST_CASE("a parameter that is there twice is rejected") {
+  const at::Tensor tied = parameter_of({1});
+  CHECK_THROWS_WITH_AS(Learner({tied, tied}, 1),
+                       "an optimizer has parameter 1 twice: pass a tensor that two modules share "
+                       "once (DistributedDataParallel::parameters() does)",
+                       std::invalid_argument);
+}
+
 TEST_CASE("an option out of range is named with its value") {
   CHECK_NOTHROW(check_option(true, "SGD", "lr", 1));
   CHECK_THROWS_WITH_AS(check_option(false, "SGD", "lr", -0.5), "SGD: invalid lr -0.5",
