@@ -25,6 +25,7 @@
 #include "worker/torch/collectives/collectives.h"
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/compat/versions.h"
+#include "worker/torch/group/bounds.h"
 #include "worker/torch/group/collective_check.h"
 #include "worker/torch/group/failure.h"
 #include "worker/torch/group/process_group_parts.h"
@@ -97,7 +98,6 @@ std::vector<std::string> describe_model(const std::vector<NamedTensor>& paramete
 namespace {
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
-constexpr std::size_t broadcast_buffer_bytes = 250 * mebibyte;
 
 // The state of the sink's backward. The autograd graph keeps it and may outlive the wrapper, so the
 // reference to the reducer is weak.
@@ -294,7 +294,7 @@ void DdpCore::broadcast_state(int source) {
   if (options_.broadcast_buffers) {
     for (const at::Tensor& buffer : buffers_) all.push_back(buffer.detach());
   }
-  c10d::broadcast_coalesced(native_, all, broadcast_buffer_bytes, source);
+  c10d::broadcast_coalesced(native_, all, bounds::coalesced_broadcast_bytes, source);
 }
 
 void DdpCore::build_reducer(const std::vector<NamedTensor>& trained) {
@@ -345,15 +345,13 @@ void DdpCore::before_forward() {
   if (const auto counting = notify_join()) {
     reduction_->reducer->set_forward_pass_work_handle(counting,
                                                       join_options()->divide_by_initial_world_size);
-  } else {
-    // Not that of a Join which has ended.
-    reduction_->reducer->set_forward_pass_work_handle({}, /*useStaticWorldSize=*/true);
   }
   const bool joins = join_options() != nullptr;
   if (grad || joins) reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   // Rank 0 may have finished, and have old buffers.
   if (broadcasts_buffers()) broadcast_buffers(joins ? common_rank(true) : 0);
-  if (joins) static_cast<void>(count_syncs(grad && syncs_));
+  // Tells the ranks that have finished whether gradients are reduced in this step.
+  if (joins) static_cast<void>(count_ranks(grad && syncs_));
 }
 
 bool DdpCore::broadcasts_buffers() const {
@@ -366,7 +364,7 @@ void DdpCore::broadcast_buffers(int source) {
   // its backward, which does not depend on their values.
   std::vector<at::Tensor> apart;
   for (const at::Tensor& buffer : buffers_) apart.push_back(buffer.variable_data());
-  c10d::broadcast_coalesced(native_, apart, broadcast_buffer_bytes, source);
+  c10d::broadcast_coalesced(native_, apart, bounds::coalesced_broadcast_bytes, source);
 }
 
 int DdpCore::common_rank(bool candidate) const {
@@ -374,13 +372,6 @@ int DdpCore::common_rank(bool candidate) const {
                                    at::TensorOptions(at::kLong).device(join_device()));
   all_reduce(rank, group_, ReduceOp::max);
   return rank.item<int>();
-}
-
-at::Tensor DdpCore::count_syncs(bool mine) const {
-  const at::Tensor ranks =
-      at::full({1}, mine ? 1.0F : 0.0F, at::TensorOptions(at::kFloat).device(join_device()));
-  all_reduce(ranks, group_);
-  return ranks;
 }
 
 void DdpCore::check_join(const JoinOptions& options, bool first) const {
@@ -414,7 +405,7 @@ bool DdpCore::shadow_step() {
   }
   reduce([](c10d::Reducer& reducer) { reducer.rebuild_buckets(); });
   if (broadcasts_buffers()) broadcast_buffers(common_rank(false));
-  buffers_due_ = count_syncs(false).item<float>() != 0;
+  buffers_due_ = count_ranks(false).item<float>() != 0;
   if (!buffers_due_) return false;
   ++*step_;
   std::vector<at::Tensor> gradients = reduce_zeros();
@@ -472,6 +463,8 @@ std::vector<at::Tensor> DdpCore::reduce_zeros() {
 }
 
 void DdpCore::after_join(bool last) {
+  // From now on, gradients are divided by the size of the group.
+  reduction_->reducer->set_forward_pass_work_handle({}, /*useStaticWorldSize=*/true);
   broadcast_state(common_rank(last));
 }
 

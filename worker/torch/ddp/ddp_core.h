@@ -118,8 +118,6 @@ class DdpCore : public Joinable {
   // Of the ranks where `candidate` is true, the highest.
   int common_rank(bool candidate) const;
   void broadcast_buffers(int source);
-  // In a Join: the number of ranks that reduce gradients in this step.
-  at::Tensor count_syncs(bool mine) const;
   // Returns the gradients, as long as parameters_.
   std::vector<at::Tensor> reduce_zeros();
   void build_reducer(const std::vector<NamedTensor>& trained);

@@ -2,6 +2,7 @@
 #include "worker/torch/ddp/join.h"
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,31 +13,23 @@
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
-namespace {
 
-at::Tensor number(float value, const c10::Device& device) {
-  return at::full({1}, value, at::TensorOptions(at::kFloat).device(device));
+at::Tensor Joinable::count_ranks(bool mine) const {
+  at::Tensor ranks =
+      at::full({1}, mine ? 1.0F : 0.0F, at::TensorOptions(at::kFloat).device(join_device()));
+  all_reduce(ranks, join_group());
+  return ranks;
 }
-
-// The sum over all ranks.
-int count(float mine, const c10::Device& device, const ProcessGroup& group) {
-  const at::Tensor sum = number(mine, device);
-  all_reduce(sum, group);
-  return static_cast<int>(sum.item<float>());
-}
-
-}  // namespace
 
 c10::intrusive_ptr<c10d::Work> Joinable::notify_join() {
   if (joined_ == nullptr || !notifies_) return {};
-  const ProcessGroup& group = join_group();
-  std::vector<at::Tensor> ones{number(1, join_device())};
+  std::vector<at::Tensor> ones{at::ones({1}, at::TensorOptions(at::kFloat).device(join_device()))};
   auto work = join_native()->allreduce(ones);
-  if (joined_->throw_on_early_termination && count(0, join_device(), group) > 0) {
+  if (joined_->throw_on_early_termination && count_ranks(false).item<float>() > 0) {
     throw DistributedError(
         fmt::format("rank {} still has batches, but another rank has none; "
                     "throw_on_early_termination is set, so every rank throws",
-                    group.rank()));
+                    join_group().rank()));
   }
   return work;
 }
@@ -71,23 +64,19 @@ void Join::end() {
   }
 }
 
-int Join::ranks_with_batches() const {
-  return count(0, joinables_.front()->join_device(), joinables_.front()->join_group());
-}
-
 void Join::finish() {
   // While it waits for the next step of the others, this rank counts as being in it.
-  std::atomic<std::int64_t>& steps = joinables_.front()->join_group().parts().family->steps;
+  const Joinable& first = *joinables_.front();
+  std::atomic<std::int64_t>& steps = first.join_group().parts().family->steps;
   ++steps;
   bool last = true;
-  while (ranks_with_batches() > 0) {
+  while (first.count_ranks(false).item<float>() > 0) {
     if (options_.throw_on_early_termination) {
-      const ProcessGroup& group = joinables_.front()->join_group();
-      count(1, joinables_.front()->join_device(), group);
+      static_cast<void>(first.count_ranks(true));
       throw DistributedError(
           fmt::format("rank {} has no further batches, but another rank has; "
                       "throw_on_early_termination is set, so every rank throws",
-                      group.rank()));
+                      first.join_group().rank()));
     }
     bool reduces = true;
     for (Joinable* const each : joinables_) reduces = reduces && each->shadow_step();

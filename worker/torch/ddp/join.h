@@ -60,6 +60,9 @@ class Joinable {
   // After every rank has finished. `last`: this rank is one of those that finished last.
   virtual void after_join(bool last) = 0;
 
+  // The number of ranks, all of which call it, that pass true. On the device of the tensors.
+  at::Tensor count_ranks(bool mine) const;
+
   // Absent outside of a Join.
   const JoinOptions* join_options() const { return joined_; }
   // Before each step: tells the ranks that have finished that this one has not. Returns the
@@ -100,7 +103,6 @@ class Join {
   void finish();
 
  private:
-  int ranks_with_batches() const;
   void end();
 
   std::vector<Joinable*> joinables_;

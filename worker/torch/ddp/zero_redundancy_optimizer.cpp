@@ -14,13 +14,12 @@
 #include "worker/torch/collectives/messages.h"
 #include "worker/torch/files/bounds.h"
 #include "worker/torch/files/safetensors_file.h"
+#include "worker/torch/group/bounds.h"
 #include "worker/torch/group/guarded_group.h"
 #include "worker/torch/group/process_group_parts.h"
 
 namespace cpprun {
 namespace {
-
-constexpr std::size_t broadcast_buffer_bytes = std::size_t{250} << 20U;
 
 // As in Python: the largest parameter of a group first, each for the rank with the fewest elements
 // so far, over all groups.
@@ -110,7 +109,7 @@ void ZeroShares::broadcast_parameters() const {
       if (owners_[i] == rank) tensors.push_back(parameters_[i].detach());
     }
     if (tensors.empty()) continue;
-    c10d::broadcast_coalesced(native_, tensors, broadcast_buffer_bytes, rank);
+    c10d::broadcast_coalesced(native_, tensors, bounds::coalesced_broadcast_bytes, rank);
   }
 }
 

@@ -27,5 +27,7 @@ inline constexpr std::size_t worker_stall_queue_max = 256;
 // How long one of them may take before the ranks are compared: it may be queued behind a long
 // computation.
 inline constexpr std::chrono::milliseconds worker_stall_queued_min = 30s;
+// Tensors that are broadcast as one. PyTorch's figure.
+inline constexpr std::size_t coalesced_broadcast_bytes = std::size_t{250} << 20U;
 
 }  // namespace cpprun::bounds
