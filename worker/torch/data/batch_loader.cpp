@@ -33,13 +33,14 @@ struct BatchLoader::Shared {
   std::int64_t end = 0;  // the first batch that is not delivered: it failed, or is beyond the last
   std::exception_ptr error;  // of that batch
   bool stopped = false;      // the loader is being destroyed
+
   std::vector<std::thread> threads;
 
   Batch make(std::int64_t number) const {
     const std::int64_t first = number * options.batch_size;
-    const std::int64_t behind =
+    const std::int64_t last =
         std::min(first + options.batch_size, static_cast<std::int64_t>(indices.size()));
-    Batch batch = load({indices.begin() + first, indices.begin() + behind});
+    Batch batch = load({indices.begin() + first, indices.begin() + last});
     if (options.pin_memory && device) {
       for (at::Tensor* const each : {&batch.inputs, &batch.targets}) {
         if (each->defined() && each->is_cpu()) *each = each->pin_memory();

@@ -28,9 +28,9 @@ struct LoaderOptions {
 
 class BatchLoader {
  public:
-  // Creates the batch of these examples, on a thread of the loader. For random numbers, use a
-  // generator of your own: the threads of a process share LibTorch's. The current GPU there is that
-  // of the thread that created the loader. next() rethrows its exceptions.
+  // Creates the batch of these examples, on a thread of the loader, whose current GPU is that of
+  // the thread that created the loader. next() rethrows its exceptions. For random numbers, use a
+  // generator of your own: all threads of a process share LibTorch's.
   using Load = std::function<Batch(const std::vector<std::int64_t>& indices)>;
 
   // One pass over `indices`, usually from DistributedSampler for one epoch. Throws

@@ -25,32 +25,30 @@ using Tensors = std::vector<at::Tensor>;
 constexpr std::array devices = {c10::kCPU, c10::kCUDA};
 
 // What the second call has in common with the first one beside its inputs.
-struct Surroundings {
+struct SavedContext {
   struct Device {
     at::Tensor random_state;  // undefined: not to be repeated
     bool autocast = false;
     at::ScalarType autocast_type{};
   };
-  std::array<Device, devices.size()> each;
+  bool with_random_state = true;
+  std::optional<c10::Device> gpu;  // of the inputs; absent: its random numbers are not in use
+  std::array<Device, devices.size()> each{};
   bool autocast_cache = false;
 
-  // `gpu`: of the inputs; undefined: none, so its random numbers are not in use.
-  static Surroundings now(bool with_random_state, const std::optional<c10::Device>& gpu) {
+  void save() {
     const c10::OptionalDeviceGuard on_device(gpu);
-    Surroundings found;
     for (std::size_t i = 0; i < devices.size(); ++i) {
-      Device& device = found.each[i];
       if (with_random_state && (gpu || devices[i] == c10::kCPU)) {
-        device.random_state = random_state(devices[i]);
+        each[i].random_state = random_state(devices[i]);
       }
-      device.autocast = at::autocast::is_autocast_enabled(devices[i]);
-      device.autocast_type = at::autocast::get_autocast_dtype(devices[i]);
+      each[i].autocast = at::autocast::is_autocast_enabled(devices[i]);
+      each[i].autocast_type = at::autocast::get_autocast_dtype(devices[i]);
     }
-    found.autocast_cache = at::autocast::is_autocast_cache_enabled();
-    return found;
+    autocast_cache = at::autocast::is_autocast_cache_enabled();
   }
 
-  void set(const std::optional<c10::Device>& gpu) const {
+  void restore() const {
     const c10::OptionalDeviceGuard on_device(gpu);
     for (std::size_t i = 0; i < devices.size(); ++i) {
       if (each[i].random_state.defined()) set_random_state(devices[i], each[i].random_state);
@@ -61,32 +59,28 @@ struct Surroundings {
   }
 };
 
-// Sets other surroundings while it exists.
-class InSurroundings {
+// Restores a context while it exists.
+class ContextGuard {
  public:
-  InSurroundings(const Surroundings& others, bool with_random_state,
-                 const std::optional<c10::Device>& gpu)
-      : before_(Surroundings::now(with_random_state, gpu)), gpu_(gpu) {
+  explicit ContextGuard(const SavedContext& context) : before_(context) {
+    before_.save();
     at::autocast::increment_nesting();
-    others.set(gpu);
+    context.restore();
   }
-  ~InSurroundings() {
+  ~ContextGuard() {
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    before_.set(gpu_);
+    before_.restore();
   }
-  InSurroundings(const InSurroundings&) = delete;
-  InSurroundings& operator=(const InSurroundings&) = delete;
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
 
  private:
-  Surroundings before_;
-  std::optional<c10::Device> gpu_;
+  SavedContext before_;
 };
 
 struct Part : torch::CustomClassHolder {
   TensorsFunction function;
-  bool preserves_random_state = true;
-  Surroundings surroundings;
-  std::optional<c10::Device> gpu;
+  SavedContext context;
   std::size_t inputs = 0;
 };
 
@@ -115,7 +109,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     }
     Tensors outputs;
     {
-      const InSurroundings as_before(part->surroundings, part->preserves_random_state, part->gpu);
+      const ContextGuard as_before(part->context);
       const at::AutoGradMode grad(true);
       outputs = part->function(inputs);
     }
@@ -150,11 +144,11 @@ Tensors activation_checkpoint_of(const TensorsFunction& function, const Tensors&
   if (!at::GradMode::is_enabled()) return function(inputs);
   auto part = c10::make_intrusive<Part>();
   part->function = function;
-  part->preserves_random_state = options.preserve_random_state;
+  part->context.with_random_state = options.preserve_random_state;
   for (const at::Tensor& each : inputs) {
-    if (each.defined() && each.is_cuda() && !part->gpu) part->gpu = each.device();
+    if (each.defined() && each.is_cuda()) part->context.gpu = each.device();
   }
-  part->surroundings = Surroundings::now(options.preserve_random_state, part->gpu);
+  part->context.save();
   part->inputs = inputs.size();
   Tensors all = inputs;
   // The parameters that the function uses are not among the inputs. Without an input that needs a

@@ -47,6 +47,11 @@ at::Tensor spread(const at::Tensor& per_feature, const at::Tensor& input) {
   return per_feature.view(shape);
 }
 
+// Where LibTorch's kernels make one pass over the data each: on the CPU.
+bool has_kernels(const at::Tensor& values) {
+  return values.is_cpu() && values.numel() > 0;
+}
+
 struct Statistics {
   at::Tensor mean;
   at::Tensor variance;  // divided by the count, not by count - 1
@@ -62,7 +67,7 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
   const at::Tensor values = input.detach().to(statistics_type(input));
   const double count = static_cast<double>(values.numel()) / static_cast<double>(features);
   at::Tensor mine = at::zeros({2 * features + 1}, values.options());
-  if (count > 0 && values.is_cpu()) {
+  if (has_kernels(values)) {
     const auto [mean, variance] = at::batch_norm_update_stats(values, {}, {}, /*momentum=*/0);
     mine.narrow(0, 0, features).copy_(mean);
     mine.narrow(0, features, features).copy_(variance);
@@ -89,11 +94,6 @@ Statistics gather_statistics(const at::Tensor& input, c10d::ProcessGroup& group)
 }
 
 using OptionalTensor = std::optional<at::Tensor>;
-
-// Where LibTorch's kernels make one pass over the data each: on the CPU.
-bool has_kernels(const at::Tensor& values) {
-  return values.is_cpu() && values.numel() > 0;
-}
 
 // (values - mean) / sqrt(variance) * weight + bias, for each feature.
 at::Tensor transform(const at::Tensor& values, const OptionalTensor& weight,

@@ -67,13 +67,12 @@ double number_in(const c10::IValue& value, const char* name) {
 
 }  // namespace
 
-GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_(options), first_scale_(options.init_scale) {
+GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
   check(options);
 }
 
 void GradScaler::create_scale(const c10::Device& device) {
-  scale_ = at::full({}, first_scale_, at::TensorOptions(at::kFloat).device(device));
+  scale_ = at::full({}, options_.init_scale, at::TensorOptions(at::kFloat).device(device));
   growth_tracker_ = at::full({}, first_growth_tracker_, at::TensorOptions(at::kInt).device(device));
 }
 
@@ -159,7 +158,7 @@ void GradScaler::update(std::optional<double> new_scale) {
 
 double GradScaler::get_scale() const {
   if (!enabled()) return 1;
-  return scale_.defined() ? scale_.item<float>() : first_scale_;
+  return scale_.defined() ? scale_.item<float>() : options_.init_scale;
 }
 
 StateDict GradScaler::state() const {
@@ -187,29 +186,28 @@ c10::IValue GradScaler::state_dict() const {
 
 void GradScaler::load(const StateDict& state) {
   if (!enabled()) return;
-  take({.init_scale = options_.init_scale,
+  take({.init_scale = state.real("scale"),
         .growth_factor = state.real("growth_factor"),
         .backoff_factor = state.real("backoff_factor"),
         .growth_interval = state.integer("growth_interval")},
-       state.real("scale"), state.integer("_growth_tracker"));
+       state.integer("_growth_tracker"));
 }
 
 void GradScaler::load_state_dict(const c10::IValue& state) {
   if (!enabled()) return;
-  take({.init_scale = options_.init_scale,
+  take({.init_scale = number_in(state, "scale"),
         .growth_factor = number_in(state, "growth_factor"),
         .backoff_factor = number_in(state, "backoff_factor"),
         .growth_interval = static_cast<std::int64_t>(number_in(state, "growth_interval"))},
-       number_in(state, "scale"), static_cast<std::int64_t>(number_in(state, "_growth_tracker")));
+       static_cast<std::int64_t>(number_in(state, "_growth_tracker")));
 }
 
-void GradScaler::take(const GradScalerOptions& options, double scale, std::int64_t growth_tracker) {
+void GradScaler::take(const GradScalerOptions& options, std::int64_t growth_tracker) {
   check_saved([&] {
+    check_option(options.init_scale > 0, "GradScaler", "scale", options.init_scale);
     check(options);
-    check_option(scale > 0, "GradScaler", "scale", scale);
   });
   options_ = options;
-  first_scale_ = scale;
   first_growth_tracker_ = growth_tracker;
   if (scale_.defined()) create_scale(scale_.device());
 }

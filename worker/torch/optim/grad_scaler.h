@@ -95,13 +95,12 @@ class GradScaler {
   bool may_step(const void* optimizer, const std::vector<at::Tensor>& parameters);
   void require_scale(const char* call) const;
   void create_scale(const c10::Device& device);
-  void take(const GradScalerOptions& options, double scale, std::int64_t growth_tracker);
+  void take(const GradScalerOptions& options, std::int64_t growth_tracker);
 
-  GradScalerOptions options_;
+  GradScalerOptions options_;  // after load(), init_scale is the saved scale
   // Undefined until the first scale(), whose device they get.
   at::Tensor scale_;
   at::Tensor growth_tracker_;  // steps since the last change of the scale
-  double first_scale_ = 0;
   std::int64_t first_growth_tracker_ = 0;
   std::map<const void*, Progress> optimizers_;
 };
